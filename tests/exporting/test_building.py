@@ -179,7 +179,7 @@ def test_a_buffer_that_is_set_anew_is_a_state_and_a_plain_attribute_is_refused()
 
 def test_values_and_sizes_that_the_code_fixes_are_errors_with_their_line():
     def reads(x):
-        return x * x.sum().item()
+        return x * x.sum().tolist()
 
     def repeats(x):
         return [x[0]] * x.shape[0]

@@ -17,6 +17,7 @@ from .checking import check_program
 from .model_state import Attributes, attributes_of, modules_of, restore, state_of
 from .program import Program
 from .sizes import SizeLog, frozen
+from .source_control import Control, listed
 from .tracer import ProgramTracer
 
 __all__ = ["program"]
@@ -54,13 +55,16 @@ def program(
     tracer = ProgramTracer(log, {id(t): name for name, t in state.items()})
     arguments = [tracer.argument(t) for t in types]
     leaves = [a._history for a in arguments]  # an argument that is written in place has another node later
+    control = Control(tracer)
     before = attributes_of(modules)
     try:
         with switch(interceptor=tracer, grad=False):
             given = {name: rebuilt(n, arguments, str) for name, n in nestings.items()}
-            result = called(model, {**{k: v for k, v in calls[0].items() if k in static}, **given})
+            fixed = {k: v for k, v in calls[0].items() if k in static}
+            result = listed(called(model, {**fixed, **given}, control.call))
             changed = _changed(modules, before, tracer, state)
     finally:
+        control.restore()
         restore(before)
     made = _assembled(tracer, leaves, names, nestings, result, state, changed, dynamics)
     made.trainable = {name for name, t in state.items() if t.requires_grad}

@@ -179,8 +179,8 @@ def _flat(signature: inspect.Signature, arguments: inspect.BoundArguments) -> di
     return named
 
 
-def called(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Call the model with arguments by name."""
+def called(fn: Any, arguments: Mapping[str, Any], call: Callable[..., Any] | None = None) -> Any:
+    """Call the model with arguments by name; by `call(model, ...)`, if that is given."""
     signature = signature_of(fn)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -196,7 +196,7 @@ def called(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
                 kwargs[name] = rest.pop(name)
             else:
                 args.append(rest.pop(name))
-    return fn(*args, **kwargs, **rest)
+    return fn(*args, **kwargs, **rest) if call is None else call(fn, *args, **kwargs, **rest)
 
 
 def _has_gap(signature: inspect.Signature, arguments: Mapping[str, Any], name: str) -> bool:

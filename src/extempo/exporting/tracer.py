@@ -59,6 +59,23 @@ class Written(NamedTuple):
     scope: Scope | None
 
 
+class TracedScope(NamedTuple):
+    """A function that was traced with placeholders for its tensors."""
+
+    scope: Scope
+    arguments: list[Node]  # of the placeholders
+    operands: list[Node]  # outside, that they stand for
+    result: Any
+    nodes: dict[int, Node]  # of the tensors in the result, by their ids
+    ordered: list[Node]  # what the graph gives
+    unwritten: dict[int, Tensor]  # the tensors that placeholders stand for, by the placeholders' ids
+    placeholders: list[Tensor]  # kept, and so their ids
+
+    def is_same(self, before: Any, after: Any) -> bool:
+        """Whether a value that came out is the one that went in."""
+        return before is after or (isinstance(before, Tensor) and self.unwritten.get(id(after)) is before)
+
+
 class ProgramTracer:
     """An interceptor that links a node for every op and never runs a kernel."""
 
@@ -234,12 +251,12 @@ class ProgramTracer:
         finally:
             self._scopes.pop()
             scope.closed = True
-        return *self._cut(scope, [a._history for a in own], outputs), result
+        return *self.cut(scope, [a._history for a in own], outputs), result
 
     def _fresh(self, value: Tensor) -> Tensor:
         return self.argument(value._type)
 
-    def _cut(self, scope: Scope, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Node]]:
+    def cut(self, scope: Scope, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Node]]:
         """The part of a graph that lies inside a scope, with leaves for what it reads from outside."""
         made: dict[Node, Node] = {a: a for a in arguments}
         outside: list[Node] = []
@@ -257,7 +274,33 @@ class ProgramTracer:
                 inner.append(made[node])
         return Graph([*arguments, *(made[n] for n in outside), *inner], [made[o] for o in outputs]), outside
 
-    def _control(self, op: type[ControlOp], inputs: list[Node], attrs: dict[str, Any], types: Sequence[Any]) -> Any:
+    def traced_scope(
+        self, fn: Callable[..., Any], values: tuple[Any, ...], outputs: Callable[[Any], list[Any]] | None = None
+    ) -> TracedScope:
+        """Call `fn` with these values, in which every tensor is an argument of a graph to be; `cut` makes the graph.
+
+        outputs: from what it returns to the tensors that the graph gives; by default all tensors and numbers in it.
+        """
+        scope = Scope()
+        tensors = [x for x in leaves(values) if isinstance(x, Tensor)]
+        operands = [self.node_of(t) for t in tensors]
+        own = [self.argument(t._type) for t in tensors]
+        arguments = [a._history for a in own]
+        scope.start = next_number() if not arguments else min(a.number for a in arguments)
+        self._scopes.append(scope)
+        try:
+            result = fn(*filled_in(values, own))
+            nodes = {id(x): self.node_of(x) for x in leaves(result) if isinstance(x, Tensor)}
+            given = leaves(result) if outputs is None else outputs(result)
+            ordered = [self.node_of(as_tensor(x)) for x in given] if outputs is not None or is_single(result) else []
+        finally:
+            self._scopes.pop()
+            scope.closed = True
+        same = {id(a): (t, a, a._history) for t, a in zip(tensors, own, strict=True)}
+        unwritten = {i: t for (i, (t, a, node)), leaf in zip(same.items(), arguments, strict=True) if node is leaf}
+        return TracedScope(scope, arguments, operands, result, nodes, ordered, unwritten, own)
+
+    def control(self, op: type[ControlOp], inputs: list[Node], attrs: dict[str, Any], types: Sequence[Any]) -> Any:
         return self._results(Constant(op, tuple(inputs), attrs, tuple(types), (), user_line()))
 
     def trace_cond(
@@ -278,7 +321,7 @@ class ProgramTracer:
         unify(yes, yes_reads, no, no_reads, len(tensors))
         inputs = [self.node_of(pred.reshape(())), *map(self.node_of, tensors), *merged(yes_reads, no_reads)]
         types = [o.type for o in yes.outputs]
-        results = self._control(Cond, inputs, {"true_graph": yes, "false_graph": no}, types)
+        results = self.control(Cond, inputs, {"true_graph": yes, "false_graph": no}, types)
         return with_tensors(yes_result, results)
 
     def trace_while(
@@ -300,7 +343,7 @@ class ProgramTracer:
         unify(body, body_reads, test, test_reads, len(tensors))
         inputs = [*map(self.node_of, tensors), *merged(body_reads, test_reads)]
         attrs = {"cond_graph": test, "body_graph": body, "n_carried": len(tensors)}
-        results = self._control(WhileLoop, inputs, attrs, [t._type for t in tensors])
+        results = self.control(WhileLoop, inputs, attrs, [t._type for t in tensors])
         return tuple(rebuild(start, iter(results)))
 
     def trace_scan(
@@ -324,7 +367,7 @@ class ProgramTracer:
         inputs = [*map(self.node_of, [*carried, *rows]), *reads]
         attrs = {"body_graph": body, "n_carried": len(carried), "n_xs": len(rows), "reverse": bool(reverse)}
         stacked = [TensorType((length, *o.type.shape), o.type.dtype) for o in body.outputs[len(carried) :]]
-        results = self._control(Map if name == "map" else Scan, inputs, attrs, [*(c._type for c in carried), *stacked])
+        results = self.control(Map if name == "map" else Scan, inputs, attrs, [*(c._type for c in carried), *stacked])
         return rebuild(start, iter(results[: len(carried)])), with_tensors(ys, results[len(carried) :])
 
 
@@ -344,6 +387,10 @@ def as_tensor(value: Any) -> Tensor:
         f"{describe_where(user_line())}: a {type(value).__name__} goes into or out of a branch or loop of a program; "
         "only tensors, numbers, and tuples, lists and dicts of them can"
     )
+
+
+def is_single(value: Any) -> bool:
+    return isinstance(value, Tensor)
 
 
 def decision(value: Any) -> Tensor:

@@ -1,0 +1,159 @@
+"""Rewriting source: closures, defaults, methods, lambdas and lines stay; what has no source stays as it is."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import extempo as ex
+from extempo.exporting.source import converted, is_users
+
+
+class Plain:
+    """A control that does what Python does, and notes what it was asked."""
+
+    def __init__(self):
+        self.calls = []
+
+    def maybe(self, value):
+        try:
+            return value()
+        except NameError:
+            return None
+
+    def call(self, fn, *args, **kwargs):
+        self.calls.append(getattr(fn, "__name__", "?"))
+        return fn(*args, **kwargs)
+
+    def if_(self, test, yes, no, names, values, sets):
+        return (yes if test else no)(*values)
+
+    def if_return(self, test, yes, no, values):
+        return (yes if test else no)(*values)
+
+    def if_expression(self, test, yes, no):
+        return yes() if test else no()
+
+    def and_(self, *thunks):
+        return all(t() for t in thunks)
+
+    def or_(self, *thunks):
+        return any(t() for t in thunks)
+
+    def not_(self, value):
+        return not value
+
+    def while_(self, test, step, names, values, sets):
+        while test(*values):
+            values = step(*values)
+        return values
+
+    def for_(self, items, step, names, values, lists, sets):
+        for item in items:
+            values = step(item, *values)
+        return values
+
+    def list_of(self, fn, items):
+        return [fn(x) for x in items]
+
+
+def collatz(n, limit=100, *, factor=3):
+    steps = 0
+    while n != 1 and steps < limit:
+        if n % 2 == 0:
+            n //= 2
+        else:
+            n = factor * n + 1
+        steps += 1
+    return steps
+
+
+def first_square_above(bound, numbers):
+    for x in numbers:
+        if x < 0:
+            continue
+        if x * x > bound:
+            return x
+        if x > 50:
+            break
+    return None
+
+
+def classify(x):
+    if x < 0:
+        return "negative"
+    if 0 < x < 10:
+        kind = "small"
+    else:
+        if x == 0:
+            return "zero"
+        kind = "large"
+    return kind + "!"
+
+
+def test_rewritten_functions_do_what_they_did():
+    for n in range(1, 30):
+        assert converted(collatz, Plain())(n) == collatz(n)
+        assert converted(collatz, Plain())(n, limit=5, factor=5) == collatz(n, limit=5, factor=5)
+    for numbers in ([1, -7, 3, 8], [51, 60], [], [-1]):
+        assert converted(first_square_above, Plain())(20, numbers) == first_square_above(20, numbers)
+        assert converted(first_square_above, Plain())(9000, numbers) == first_square_above(9000, numbers)
+    for x in (-1, 0, 5, 50):
+        assert converted(classify, Plain())(x) == classify(x)
+
+
+def test_closures_methods_and_super_stay():
+    offset = 3
+
+    class Base:
+        def value(self, x):
+            return x + 1
+
+    class Derived(Base):
+        def value(self, x):
+            if x > 0:
+                x = super().value(x)
+            return x + offset
+
+    plain = Plain()
+    made = converted(Derived.value, plain)
+    assert made(Derived(), 1) == 5
+    assert plain.calls == ["value"]
+    assert made.__qualname__ == Derived.value.__qualname__
+
+
+def test_lambdas_are_found_in_their_line():
+    double = lambda x: x * 2 if x > 0 else -x  # noqa: E731 - it is about lambdas
+    holder = SimpleNamespace(fn=lambda a, b: a and b)
+    assert converted(double, Plain())(-4) == 4
+    assert converted(holder.fn, Plain())(1, 2)
+
+
+def test_lines_of_rewritten_code_are_those_of_the_source():
+    def fails(x):
+        if x:
+            x = x + 1
+        return 1 / (x - x)
+
+    try:
+        converted(fails, Plain())(1)
+    except ZeroDivisionError as error:
+        line = error.__traceback__.tb_next.tb_lineno
+    assert line == fails.__code__.co_firstlineno + 3
+
+
+def test_what_has_no_source_or_yields_stays_as_it_is():
+    def numbers():
+        yield 1
+
+    made: dict = {}
+    exec("def fn(x):\n    return x if x else 0", made)
+    assert converted(numbers, Plain()) is numbers
+    assert converted(made["fn"], Plain()) is made["fn"]
+
+
+def test_only_the_users_own_functions_are_rewritten():
+    assert is_users(collatz)
+    assert not is_users(ex.nn.functional.relu)
+    assert not is_users(math.sqrt)
+    assert not is_users(SimpleNamespace)
