@@ -97,6 +97,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .comparing.calling import compare
     from .exporting.building import program
     from .exporting.control_flow import cond, map, scan, while_loop
+    from .exporting.files import load_program
     from .func import vmap
     from .nested import jagged, nested_tensor
     from .ragged_tensors.creation import ragged, ragged_from_values
@@ -178,6 +179,7 @@ __all__ = [
     "kaiser_window",
     "linalg",
     "load",
+    "load_program",
     "long",
     "map",
     "masked",
@@ -239,6 +241,7 @@ _HOMES = {
     "jagged": "nested",
     "kaiser_window": "signal.older_windows",
     "load": "serialization",
+    "load_program": "exporting.files",
     "map": "exporting.control_flow",
     "nested_tensor": "nested",
     "program": "exporting.building",

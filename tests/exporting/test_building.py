@@ -109,7 +109,6 @@ def test_programs_give_what_their_models_give_at_every_size(name):
                 assert ours == theirs
 
 
-@pytest.mark.tiny
 def test_weights_have_the_names_of_the_model():
     model = Tagger().eval()
     program = ex.program(model, ex.tensor([[1, 2]]), dynamic={"tokens": {1: "t"}})

@@ -24,7 +24,6 @@ def running_by_hand(x, h):
     return h, ex.stack(ys)
 
 
-@pytest.mark.tiny
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_cond_runs_one_branch_and_its_gradient(sign):
     x = ex.tensor([sign, sign * 2], requires_grad=True)

@@ -168,7 +168,6 @@ class Inside(nn.Module):
         return y.mean(1) if h.sum() > 0 else y.sum(1)
 
 
-@pytest.mark.tiny
 @pytest.mark.parametrize("model", [Recurrent(), Inside()], ids=["model", "inside another"])
 def test_a_module_with_a_loop_over_time_runs_at_every_length(model):
     model.eval()

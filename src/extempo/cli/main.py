@@ -134,6 +134,38 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
         tour.run(show, seed, out)
 
 
+@command.command("show", short_help="Print a program that program.save wrote.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@json_option("Print inputs, outputs, sizes and weights as one JSON object.")
+def show_program(file: str, as_json: bool) -> None:
+    """Print the program in FILE: its inputs, weights, ops and outputs."""
+    from extempo.cli import programs
+    from extempo.errors import ExtempoError
+
+    try:
+        click.echo(programs.described(file) if as_json else programs.shown(file))
+    except ExtempoError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@command.command(short_help="Run a program that program.save wrote on arrays in files.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--input", "inputs", metavar="NAME=FILE.npy", multiple=True, help="An array of numpy.save; for each input."
+)
+@click.option("--output", "outputs", metavar="[NAME=]FILE.npy", multiple=True, help="Write a result there.")
+def predict(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Run the program in FILE, and print the results that go to no file."""
+    from extempo.cli import programs
+    from extempo.errors import ExtempoError
+
+    try:
+        for name, value in programs.predict(file, inputs, outputs):
+            click.echo(f"{name} = {value}")
+    except (ExtempoError, programs.Mistake) as error:
+        raise click.ClickException(str(error)) from None
+
+
 @command.command(
     short_help="Run a PyTorch program as it is, without PyTorch.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},

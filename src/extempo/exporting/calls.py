@@ -32,7 +32,7 @@ class Dim:
     STATIC = None
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
-        if not name.isidentifier():
+        if not name.isidentifier() or name in ("inf", "nan", "max"):
             raise ExportError(f"Dim: a size needs a name of letters, digits and underscores, got {name!r}")
         self.__name__ = name
         self.min = 0 if min is None else int(min)

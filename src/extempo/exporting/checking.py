@@ -127,7 +127,7 @@ def _resized(tensor: Tensor, type_: TensorType, sizes: Mapping[str, int]) -> Ten
             if not array.shape[d]:
                 array = np.zeros((*array.shape[:d], 1, *array.shape[d + 1 :]), array.dtype)
             array = np.take(array, np.arange(wanted) % array.shape[d], d)
-    return from_array(np.ascontiguousarray(array))
+    return from_array(np.array(array, order="C"))
 
 
 def _arguments(program: Program, call: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:

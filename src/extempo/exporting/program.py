@@ -104,6 +104,14 @@ class Program:
         made = rebuilt(self.results, results[:n], lambda text: parse_size(text).evaluate(sizes))
         return (made, dict(zip(self.state, results[n:], strict=True))) if self.state else made
 
+    # ---- keeping it
+
+    def save(self, f: Any) -> None:
+        """Write the program to a path or a binary file; `ex.load_program` reads it, without the model's class."""
+        from .files import save_program
+
+        save_program(self, f)
+
     # ---- looking at it
 
     @property
@@ -111,6 +119,11 @@ class Program:
         """The names of the graph's leaves: inputs, then weights."""
         names = [*(spec.name for spec in self.inputs), *self.weights]
         return dict(zip(self.graph.inputs, names, strict=True))
+
+    def __str__(self) -> str:
+        from .text import program_text
+
+        return program_text(self)
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))

@@ -221,7 +221,7 @@ def parse_size(text: str) -> SizeExpr:
     if len(text) > MAX_TEXT:
         raise FileFormatError(f"sizes: an expression of {len(text)} characters is longer than any that is written")
     try:
-        return _parsed(ast.parse(text.strip(), mode="eval").body)
+        return size_from(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError):
         raise FileFormatError(f"sizes: {text[:80]!r} is no expression of sizes") from None
 
@@ -232,7 +232,8 @@ _SIGNS: Mapping[type[ast.operator], str] = {
 }  # fmt: skip
 
 
-def _parsed(node: ast.expr) -> SizeExpr:
+def size_from(node: ast.expr) -> SizeExpr:
+    """The expression that a tree of Python is; ValueError if it is none."""
     if isinstance(node, ast.Constant):
         value = node.value
         if type(value) not in (int, float) or not -MAX_SIZE <= value <= MAX_SIZE:  # type: ignore[operator] # a number
@@ -241,14 +242,14 @@ def _parsed(node: ast.expr) -> SizeExpr:
     if isinstance(node, ast.Name):
         return SizeExpr.of(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return computed("-", SizeExpr.of(0), _parsed(node.operand))
+        return computed("-", SizeExpr.of(0), size_from(node.operand))
     if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
-        left, right = _parsed(node.left), _parsed(node.right)
+        left, right = size_from(node.left), size_from(node.right)
         if left.constant is not None and right.constant is not None and isinstance(node.op, ast.Pow | ast.LShift):
             raise ValueError("a power of numbers is never written")
         return computed(_SIGNS[type(node.op)], left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "max" and len(node.args) == 2:
-        return at_least_0(_parsed(node.args[1]))
+        return at_least_0(size_from(node.args[1]))
     raise ValueError("no expression of sizes")
 
 
