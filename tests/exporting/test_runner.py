@@ -35,3 +35,15 @@ def test_gradients_flow_where_they_are_asked_for():
     (ours,) = ex.autograd.grad(program._run([x], program.weights), x)
     (theirs,) = ex.autograd.grad(x.prod(0).sum(), x)
     assert ex.allclose(ours, theirs)
+
+
+def test_programs_with_loops_run_under_vmap():
+    def fn(x):
+        total = x.abs().sum()
+        while total < 10:
+            total = total * 2 + 1
+        return total if x[0] > 0 else -total
+
+    program = ex.program(fn, ex.ones(3))
+    xs = ex.randn(5, 3)
+    assert ex.allclose(ex.vmap(program)(xs), ex.stack([fn(x) for x in xs]))

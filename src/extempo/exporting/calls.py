@@ -314,7 +314,7 @@ def bind_sizes(inputs: Sequence[Input], tensors: Sequence[Any], dims: Mapping[st
                     f"{'' if isinstance(expected, int) else f', as the size {expected} is elsewhere'}"
                 )
     for name, size in sizes.items():
-        if not dims[name].min <= size <= dims[name].max:
+        if size < dims[name].min or (dims[name].max != math.inf and size > dims[name].max):
             raise ShapeError(
                 f"program: the size {name} is {size}, and must be from {dims[name].min} to {dims[name].max}"
             )

@@ -19,7 +19,7 @@ from .runner import GraphRunner
 from .sizes import Guard, parse_size
 
 if TYPE_CHECKING:
-    pass
+    from ..nn.module import Module
 
 __all__ = ["Program"]
 
@@ -103,6 +103,19 @@ class Program:
         n = len(results) - len(self.state)
         made = rebuilt(self.results, results[:n], lambda text: parse_size(text).evaluate(sizes))
         return (made, dict(zip(self.state, results[n:], strict=True))) if self.state else made
+
+    def module(self) -> Module:
+        """The program as an `nn.Module` with copies of its weights, to train or to put into a larger model.
+
+        >>> program = ex.program(nn.Linear(2, 1).eval(), ex.ones(3, 2), dynamic={"input": {0: "n"}})
+        >>> model = program.module()
+        >>> model(ex.ones(5, 2)).sum().backward()
+        >>> model.bias.grad
+        tensor([5.])
+        """
+        from .module import ProgramModule
+
+        return ProgramModule(self)
 
     # ---- keeping it
 

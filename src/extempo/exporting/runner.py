@@ -11,16 +11,17 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .. import ops
 from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import REGISTRY, Op
-from ..core.tensor import Tensor
 from ..dispatch.dispatcher import apply
 from ..ops.control_flow import Cond, ControlOp, WhileLoop
 from ..random import take_draw
+from ..symbolic.sym_int import depends
+from .control_flow import cond, scan, while_loop
 from .sizes import SizeExpr, at_sizes, is_symbolic
 from .view_checks import CHECKED, check_view
 
+Values = tuple[Any, ...]
 MAX_BOUND = 64  # sizes of a graph that are kept
 
 
@@ -92,13 +93,17 @@ class GraphRunner:
 
     def _at(self, sizes: Mapping[str, int]) -> Bound:
         key = tuple(sizes[name] for name in self._names)
-        found = self._bound.get(key)
+        is_traced = depends(key)  # the program is a part of a model that is exported
+        found = None if is_traced else self._bound.get(key)
         if found is None:
             steps = [s._replace(attrs=at_sizes(s.attrs, sizes)) if is_symbolic(s.attrs) else s for s in self._steps]
             slots: list[Any] = [None] * self._n_slots
             for slot, value in self._constants:
                 slots[slot] = at_sizes(value, sizes)
             found = Bound(steps, slots)
+            found.checked = is_traced
+            if is_traced:
+                return found
             if len(self._bound) >= MAX_BOUND:
                 self._bound = {}
             self._bound[key] = found
@@ -117,7 +122,7 @@ class GraphRunner:
             elif not bound.checked and op.name in CHECKED:
                 check_view(op, inputs[0]._type, inputs[1:], attrs)
             if issubclass(op, ControlOp):
-                results = self._control(op, inputs, attrs, node, sizes, watch)
+                results = self._control(op, inputs, attrs, sizes, watch)
             else:
                 results = apply(op, inputs, attrs)
             if watch is not None:
@@ -134,47 +139,32 @@ class GraphRunner:
     # ---- nodes that hold graphs
 
     def _control(
-        self,
-        op: type[Op],
-        inputs: tuple[Any, ...],
-        attrs: dict[str, Any],
-        node: Node,
-        sizes: Mapping[str, int],
-        watch: Any,
+        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], sizes: Mapping[str, int], watch: Any
     ) -> Any:
-        if op is Cond:
-            graph = attrs["true_graph" if bool(inputs[0]) else "false_graph"]
-            return self._inner[id(graph)].run(inputs[1:], sizes, watch)
-        if op is WhileLoop:
-            n = attrs["n_carried"]
-            test, body = self._inner[id(attrs["cond_graph"])], self._inner[id(attrs["body_graph"])]
-            carried, operands = list(inputs[:n]), inputs[n:]
-            while bool(test.run([*carried, *operands], sizes, watch)[0]):
-                carried = body.run([*carried, *operands], sizes, watch)
-            return carried
-        return self._scan(inputs, attrs, node, sizes, watch)
+        """By the public functions, so that a program can be exported as a part of another, and runs under vmap."""
 
-    def _scan(
-        self, inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node, sizes: Mapping[str, int], watch: Any
-    ) -> list[Any]:
-        n, n_xs = attrs["n_carried"], attrs["n_xs"]
-        body = self._inner[id(attrs["body_graph"])]
-        carried, xs, operands = list(inputs[:n]), inputs[n : n + n_xs], inputs[n + n_xs :]
-        length = xs[0].shape[0]
-        columns: list[list[Tensor]] = [[] for _ in node.type[n:]]
-        rows = [x.unbind(0) for x in xs]
-        for i in reversed(range(length)) if attrs["reverse"] else range(length):
-            results = body.run([*carried, *(r[i] for r in rows), *operands], sizes, watch)
-            carried = results[:n]
-            for column, y in zip(columns, results[n:], strict=True):
-                column.append(y)
-        stacked = []
-        for column, type_ in zip(columns, node.type[n:], strict=True):
-            if column:
-                stacked.append(ops.stack(column[::-1] if attrs["reverse"] else column))
-            else:
-                stacked.append(ops.zeros(at_sizes(type_.shape, sizes), dtype=type_.dtype))
-        return [*carried, *stacked]
+        def run(key: str, *values: Any) -> Values:
+            return tuple(self._inner[id(attrs[key])].run(values, sizes, watch))
+
+        if op is Cond:
+            yes, no = (functools.partial(run, key) for key in ("true_graph", "false_graph"))
+            return cond(inputs[0], yes, no, inputs[1:])
+        n = attrs["n_carried"]
+        if op is WhileLoop:
+            carried, operands = inputs[:n], inputs[n:]
+            return while_loop(
+                lambda *given: run("cond_graph", *given, *operands)[0],
+                lambda *given: run("body_graph", *given, *operands),
+                carried,
+            )
+        end = n + attrs["n_xs"]
+
+        def step(given: Values, slices: Values) -> tuple[Values, Values]:
+            made = run("body_graph", *given, *slices, *inputs[end:])
+            return made[:n], made[n:]
+
+        last, stacked = scan(step, inputs[:n], inputs[n:end], reverse=attrs["reverse"])
+        return (*last, *stacked)
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from ..core.types import WeakNumber
 from ..errors import ExportError
 from ..serialization.files import FileFormatError
 from ..symbolic.sym_int import GuardLog, SymInt
+from ..symbolic.sym_int import at_least_0 as size_at_least_0
 
 MAX_TEXT = 2_000  # characters of one expression in a file
 MAX_SIZE = 2**62
@@ -138,7 +139,7 @@ class SizeExpr(WeakNumber):
 def _opaque_value(factor: Opaque, sizes: Mapping[str, int]) -> Any:
     values = [part.evaluate(sizes) for part in factor.parts]
     if factor.sign == "max0":
-        return max(0, values[0])
+        return size_at_least_0(values[0])
     if factor.sign in ("//", "%") and values[1] == 0:
         return 0  # a size divided by an empty one is about no elements
     if factor.sign in ("**", "<<") and abs(values[1]) > 64:
