@@ -54,6 +54,8 @@ UPWARDS = {
     ("tracing.api", "nn"): "ex.compile takes modules",
     ("tracing.static.static_function", "nn"): "a static function looks at the modules that it is bound to",
     ("tracing.static.effects", "nn"): "calling a module and clipping are effects that a static function repeats",
+    ("compat.torch_namespace.export", "exporting"): "torch.export makes programs",
+    ("compat.torch_namespace.jit", "exporting"): "torch.jit.trace makes programs",
     ("compat.torch_namespace.tensorboard", "train"): "the writer of event files is the Trainer's",
     ("tracing.static.effects", "optim"): "optimizer steps are effects that a static function repeats",
 }

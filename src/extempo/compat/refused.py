@@ -34,6 +34,7 @@ _COMPILER = (
     "ex.compile has nothing to tune and no graph breaks; write `@ex.eager` for disable, ex.compile.clear() for reset, "
     "False for is_compiling()"
 )
+_PROGRAM = "use ex.program(model, example, dynamic=...), whose programs keep branches and loops"
 _NOT_YET = "not part of this version; the script runs without it"
 _ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
 _MKLDNN = "there is one memory layout; leave the conversion out"
@@ -65,7 +66,8 @@ NAMES: Mapping[str, str] = _table(
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     _COMPILER="compiler _dynamo _inductor",
-    _NOT_YET="distributed export onnx",
+    _NOT_YET="distributed onnx",
+    _PROGRAM="export",
     _ELSEWHERE="profiler multiprocessing hub accelerator",
 )
 

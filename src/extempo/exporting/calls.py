@@ -147,14 +147,19 @@ def bound_examples(fn: Any, examples: tuple[Any, ...]) -> list[dict[str, Any]]:
         args, kwargs = (example, {}) if isinstance(example, tuple) else ((), example)
         if not isinstance(example, tuple | dict):
             args, kwargs = (example,), {}
-        try:
-            arguments = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise ExportError(f"program: an example does not fit the arguments of the model: {error}") from None
-        calls.append(_flat(signature, arguments))
+        calls.append(bound_call(fn, args, kwargs))
     if any(list(call) != list(calls[0]) for call in calls):
         raise ExportError("program: the examples have different arguments; give each the same ones")
     return calls
+
+
+def bound_call(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of one call by name."""
+    signature = signature_of(fn)
+    try:
+        return _flat(signature, signature.bind(*args, **kwargs))
+    except TypeError as error:
+        raise ExportError(f"program: an example does not fit the arguments of the model: {error}") from None
 
 
 def _binds(signature: inspect.Signature, args: tuple[Any, ...]) -> bool:

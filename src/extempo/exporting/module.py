@@ -6,6 +6,7 @@ update, as the model's own did.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,17 @@ class ProgramModule(Module):
 
     def _weights(self) -> dict[str, Tensor]:
         return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
+    def program(self) -> Program:
+        """The program with the weights as they are now."""
+        weights = self._weights()
+        made = copy.copy(self._program)
+        made.weights = {name: weights[name].detach().clone() for name in made.weights}
+        return made
+
+    def save(self, f: Any) -> None:
+        """Write the program with the weights as they are now, as `program.save` does."""
+        self.program().save(f)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         program, weights = self._program, self._weights()

@@ -29,12 +29,32 @@ def test_work_that_is_forked_is_done_at_once():
     assert jit.wait(jit.fork(max, 1, 2)) == 2
 
 
-def test_tracing_is_refused_in_words():
-    with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.trace: Extempo runs your Python"):
-        jit.trace(len, ())
-
-
 def test_annotations_of_scripts_can_be_written():
     assert jit.BroadcastingList2[int] == int | list[int]
     assert jit.Attribute(3, int) == 3
     assert not jit._enabled
+
+
+def test_a_traced_model_is_its_program_and_keeps_its_branches(tmp_path):
+    class Net(ex.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = ex.nn.Linear(3, 2)
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y if y.sum() > 0 else -y
+
+    model = Net().eval()
+    traced = jit.trace(model, ex.ones(4, 3))
+    for x in (ex.ones(4, 3), -ex.ones(4, 3)):
+        assert ex.allclose(traced(x), model(x))
+    with ex.no_grad():
+        traced.layer.bias.add_(1)
+    jit.save(traced, tmp_path / "net.pt")
+    assert ex.allclose(jit.load(tmp_path / "net.pt")(ex.ones(4, 3)), traced(ex.ones(4, 3)))
+
+
+def test_what_was_only_scripted_has_no_program_to_save(tmp_path):
+    with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.save\(torch\.jit\.trace\(model, example\)"):
+        jit.save(jit.script(ex.nn.Linear(2, 2)), tmp_path / "net.pt")

@@ -1,17 +1,25 @@
-"""`torch.jit`: the decorators hand the function back, since Extempo runs Python as it is. Tracing is refused."""
+"""`torch.jit`: decorators hand the function back, since Extempo runs Python as it is; `trace` makes a program.
+
+A traced function or module is one that runs its program: with PyTorch's sizes of the example, and with the branches and
+loops of its Python, which PyTorch would freeze. `save` and `load` keep the program in a file.
+"""
 
 from __future__ import annotations
 
+from builtins import isinstance as builtins_isinstance
 from collections.abc import Callable
 from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, Union  # noqa: F401, UP035 - of jit.annotations
 
 from ...core.absent_names import refused
+from ...errors import UnsupportedError
 from ...nn.module import Module
 
-__all__ = ["Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "script", "trace", "unused"]
+__all__ = [
+    "Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "load", "save", "script", "trace", "unused"
+]  # fmt: skip
 
 _F = TypeVar("_F")
-_REASON = "Extempo runs your Python as it is and makes no program of it; call the function or module itself"
+_REASON = "Extempo runs your Python as it is; torch.jit.trace(model, example) makes a program of a model"
 
 
 def script(obj: _F, *args: Any, **kwargs: Any) -> _F:
@@ -75,9 +83,7 @@ is_tracing = is_scripting
 
 def isinstance(obj: Any, target: Any) -> bool:
     """Python's own."""
-    import builtins
-
-    return builtins.isinstance(obj, target)
+    return builtins_isinstance(obj, target)
 
 
 def freeze(module: Module, *args: Any, **kwargs: Any) -> Module:
@@ -100,9 +106,39 @@ def wait(future: _F) -> _F:
     return future
 
 
-trace, trace_module, load, save = (
-    refused(f"torch.jit.{name}", _REASON) for name in ("trace", "trace_module", "load", "save")
-)
+def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: Any = None, **options: Any) -> Any:
+    """The program of a function or module as a module, from one call: a tensor, or a tuple of arguments."""
+    from ...exporting.building import program
+    from ...exporting.calls import bound_call
+    from ...exporting.module import ProgramModule
+
+    inputs = () if example_inputs is None else example_inputs
+    inputs = tuple(inputs) if builtins_isinstance(inputs, tuple | list) else (inputs,)
+    training = builtins_isinstance(func, Module) and func.training
+    made = program(func, bound_call(func, inputs, example_kwarg_inputs or {}), training=training)
+    return ProgramModule(made).train(training)
+
+
+def save(m: Any, f: Any, **options: Any) -> None:
+    """Write what `trace` made to a file, with its weights as they are now."""
+    from ...exporting.module import ProgramModule
+
+    if not builtins_isinstance(m, ProgramModule):
+        raise UnsupportedError(
+            f"torch.jit.save: a {type(m).__name__} that was scripted runs as Python and has no program; make one from "
+            "an example first: torch.jit.save(torch.jit.trace(model, example), file)"
+        )
+    m.program().save(f)
+
+
+def load(f: Any, *args: Any, **options: Any) -> Module:
+    """The module of a program in a file."""
+    from ...exporting.files import load_program
+
+    return load_program(f).module().eval()
+
+
+trace_module = refused("torch.jit.trace_module", _REASON)
 ScriptModule, ScriptFunction, TracerWarning = (
     refused(f"torch.jit.{name}", _REASON) for name in ("ScriptModule", "ScriptFunction", "TracerWarning")
 )

@@ -116,6 +116,7 @@ OWN: Mapping[str, str] = {
     "distributed.rpc.api": "unavailable",
     "distributed.tensor": "placements",
     "distributed.tensor.placement_types": "placements",
+    "export": "export",
     "fx": "fx",
     "hub": "hub",
     "jit": "jit",
@@ -203,7 +204,6 @@ REFUSED: Mapping[str, str] = {
             "utils",
         ]
     },
-    "export": _NOT_YET,
     "fft": "Fourier transforms need complex numbers, which Extempo does not have; use numpy.fft on the data",
     "futures": "use concurrent.futures",
     "fx": "Extempo runs your Python as it is, without symbols to transform; ex.Graph.of(result) is the graph of a run",
