@@ -32,6 +32,7 @@ GUIDES = [
         "compiling",
         "batching",
         "ragged",
+        "exporting",
         "inspecting",
         "metrics",
         "comparing",
@@ -190,6 +191,10 @@ def test_the_page_on_ragged_tensors_runs_as_pasted_and_shows_what_it_prints():
     out = run("docs/ragged.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
     assert "[[0, 1, 0], [1, 1], [0]]" in out
+
+
+def test_the_page_on_export_runs_as_pasted_and_shows_what_it_prints():
+    assert "False" not in run("docs/exporting.md").printed
 
 
 def test_the_page_on_training_runs_as_pasted():
