@@ -92,8 +92,9 @@ def scan(
     if hasattr(tracer, "trace_scan"):
         return tracer.trace_scan("scan", combine_fn, init, rows, reverse)
     carry, results = init, []
-    for i in reversed(range(length)) if reverse else range(length):
-        carry, y = _combined(combine_fn, carry, _slice(rows, i))
+    slices = _slices(rows, length)
+    for x in reversed(slices) if reverse else slices:
+        carry, y = _combined(combine_fn, carry, x)
         results.append(y)
     if not results:
         return init, _nothing(lambda x: _combined(combine_fn, init, x)[1], rows)
@@ -117,7 +118,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         return tracer.trace_scan("map", lambda carry, x: (carry, f(x, *args)), (), rows, False)[1]
     if not length:
         return _nothing(lambda x: f(x, *args), rows)
-    return _stacked("map", [f(_slice(rows, i), *args) for i in range(length)])
+    return _stacked("map", [f(x, *args) for x in _slices(rows, length)])
 
 
 # ---- what they take and give
@@ -151,6 +152,10 @@ def _step(body_fn: Callable[..., Any], carried: tuple[Any, ...]) -> tuple[Any, .
 
 def check_same(name: str, fn: str, before: Any, after: Any) -> None:
     """What goes from step to step must keep structure, shapes and dtypes: exported loops have one type for each."""
+    if type(before) is type(after) is tuple and len(before) == len(after):
+        alike = [type(a) is type(b) is Tensor and a._type == b._type for a, b in zip(before, after, strict=True)]
+        if all(alike):
+            return
     if not _same_structure(before, after):
         raise DtypeError(f"{name}: {fn} must return what it carries in the same structure; it gave another one")
     for i, (old, new) in enumerate(zip(leaves(before), leaves(after), strict=True)):
@@ -202,8 +207,12 @@ def n_slices(rows: Any) -> Any:
     return lengths[0]
 
 
-def _slice(rows: Any, i: int) -> Any:
-    return tensors_mapped(lambda x: x.select(0, i), rows)
+def _slices(rows: Any, length: int) -> list[Any]:
+    """All slices, each in the structure of the whole."""
+    if isinstance(rows, Tensor):
+        return list(rows.unbind(0))
+    columns = [x.unbind(0) for x in leaves(rows)]
+    return [rebuild(rows, iter([column[i] for column in columns])) for i in range(length)]
 
 
 def _nothing(one: Callable[[Any], Any], rows: Any) -> Any:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.context import no_grad
+from ..core.context import CONTEXT, no_grad
 from ..core.graph import Graph, Node
 from ..core.tensor import Tensor
 from ..core.wording import counted
 from ..errors import DtypeError, ShapeError
 from .calls import Dim, Input, Nesting, bind_sizes, rebuilt, taken_apart
-from .runner import GraphRunner
+from .runner import MAX_BOUND, GraphRunner
 from .sizes import Guard, parse_size
 
 if TYPE_CHECKING:
@@ -58,15 +58,20 @@ class Program:
         self.guards = list(guards)
         self.trainable = set(trainable)
         self._runner = GraphRunner(graph)
+        self._known: dict[Any, dict[str, int]] = {}  # sizes by the types of inputs
 
     # ---- running
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The model's results; with them a dict of the new states, if the model changes buffers: `y, state = p(x)`."""
-        states = {name: kwargs.pop(name) for name in self.state if name in kwargs}
+        weights = self.weights
+        if self.state and kwargs:
+            weights = {**weights, **{name: kwargs.pop(name) for name in self.state if name in kwargs}}
         tensors = self._tensors(args, kwargs)
+        if not CONTEXT.get().grad:
+            return self._run(tensors, weights)
         with no_grad():
-            return self._run(tensors, {**self.weights, **states})
+            return self._run(tensors, weights)
 
     def _tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The input tensors of a call, in order."""
@@ -90,19 +95,33 @@ class Program:
     def _run(
         self, tensors: Sequence[Any], weights: Mapping[str, Tensor], watch: Any = None, guarded: bool = True
     ) -> Any:
-        sizes = bind_sizes(self.inputs, tensors, self.dims)
-        for guard in self.guards if guarded else ():
-            if not guard.holds(sizes):
-                known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-                raise ShapeError(
-                    f"program: it holds for sizes with {guard}, which the code decided at {guard.line}; got {known}. "
-                    "Export another program from an example of such sizes"
-                )
-        values = [*tensors, *(weights[name] for name in self.weights)]
+        sizes = self._sizes(tensors, guarded)
+        values = [*tensors, *weights.values()] if weights is self.weights else self._values(tensors, weights)
         results = self._runner.run(values, sizes, watch)
         n = len(results) - len(self.state)
         made = rebuilt(self.results, results[:n], lambda text: parse_size(text).evaluate(sizes))
         return (made, dict(zip(self.state, results[n:], strict=True))) if self.state else made
+
+    def _values(self, tensors: Sequence[Any], weights: Mapping[str, Tensor]) -> list[Any]:
+        return [*tensors, *(weights[name] for name in self.weights)]
+
+    def _sizes(self, tensors: Sequence[Any], guarded: bool) -> dict[str, int]:
+        """The sizes of a call, found once for tensors of the same types."""
+        known = guarded and CONTEXT.get().interceptor is None and all(isinstance(t, Tensor) for t in tensors)
+        key = tuple([t._type for t in tensors]) if known else ()
+        sizes = self._known.get(key) if known else None
+        if sizes is None:
+            sizes = bind_sizes(self.inputs, tensors, self.dims)
+            for guard in self.guards if guarded else ():
+                if not guard.holds(sizes):
+                    told = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+                    raise ShapeError(
+                        f"program: it holds for sizes with {guard}, which the code decided at {guard.line}; got {told}"
+                        ". Export another program from an example of such sizes"
+                    )
+            if known:
+                self._known = {**self._known, key: sizes} if len(self._known) < MAX_BOUND else {key: sizes}
+        return sizes
 
     def module(self) -> Module:
         """The program as an `nn.Module` with copies of its weights, to train or to put into a larger model.
