@@ -31,6 +31,7 @@ class Kept(NamedTuple):
 
 MODELS = {  # the class of each example's model
     "char_rnn": "Writer",
+    "early_exit": "Reader",
     "gpt_names": "GPT",
     "message_passing": "Messenger",
     "reinforce": "Policy",
@@ -89,6 +90,28 @@ def char_rnn(example: ModuleType, kept: list[Kept]) -> Picture:
             title = f"{character!r} was expected with {share:.1%}"
             picture.rect(x, y, 23, 32, title=title, fill=ORANGE, fill_opacity=0.9 * (1 - share))
             picture.text(x + 11.5, y + 22, character, size=17, anchor="middle", font_family="monospace")
+    return picture
+
+
+def early_exit(example: ModuleType, kept: list[Kept]) -> Picture:
+    """Scores of some sequences up to the step at which the reader is sure."""
+    model: Any = kept[0].model
+    ex.manual_seed(4)
+    sequences, labels = example.numbers(12, 48)
+    picture = _titled("It reads on until it is sure", 300)
+    left, middle, high, step = 40, 170, 34.0, 9.6
+    for side in (1, -1):
+        y = middle - side * high * model.sure
+        picture.line(left, y, WIDTH - 16, y, stroke=FAINT, stroke_dasharray="4 4")
+        picture.text(WIDTH - 16, y - side * 8 + 4, f"sure: source {'A' if side > 0 else 'B'}", size=12, anchor="end")
+    picture.line(left, middle, WIDTH - 16, middle)
+    for scores, label in zip(model.all_scores(sequences).tolist(), labels.tolist(), strict=True):
+        n_read = next((i + 1 for i, s in enumerate(scores) if abs(s) >= model.sure), len(scores))
+        points = [(left, middle), *((left + step * (i + 1), middle - high * s) for i, s in enumerate(scores[:n_read]))]
+        colour = BLUE if label else ORANGE
+        picture.path(points, stroke=colour)
+        picture.circle(*points[-1], 4, fill=colour, title=f"source {'A' if label else 'B'}, {n_read} numbers read")
+    picture.text(left, 290, "numbers read", size=12)
     return picture
 
 
@@ -313,6 +336,7 @@ DRAWN_BY: dict[str, Callable[[ModuleType, list[Any]], Picture]] = {
     function.__name__: function
     for function in (
         char_rnn,
+        early_exit,
         gpt_names,
         growing_network,
         message_passing,

@@ -15,6 +15,7 @@ FILES = sorted(EXAMPLES.glob("*.py"))
 # (positive) or from above (negative).
 LEARNED = {
     "char_rnn": (r"(\d+) of 100 sentences", [80]),
+    "early_exit": (r"right for (\d+) of 200 sequences, after (\d+) of[^;]*?in (\d+) of them", [180, -40, 200]),
     "gpt_names": (r"(\d+) of 100 new names", [80]),
     "growing_network": (r"accuracy ([\d.]+)% on 400 new points, with (\d+) parameters", [90, 22]),
     "message_passing": (r"right for ([\d.]+)% of the nodes", [90]),
