@@ -83,3 +83,17 @@ def test_draws_inside_programs_are_new_at_every_call():
     y = program(ex.ones(5))
     ex.manual_seed(1)
     assert ex.equal(y, ex.ones(5) + ex.rand(5))
+
+
+def test_a_new_tensor_is_written_through_parts_of_symbolic_size():
+    def fn(x):
+        out = ex.zeros(6)
+        out[: x.shape[0]] = x
+        part = out[1 : x.shape[0]]
+        part += 1
+        return out, part * 2
+
+    program = ex.program(fn, ex.ones(3), dynamic={"x": {0: "n"}})
+    for n in (2, 3, 6):
+        for ours, theirs in zip(program(ex.rand(n).ceil()), fn(ex.ones(n)), strict=True):
+            assert ex.equal(ours, theirs)

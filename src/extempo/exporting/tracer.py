@@ -172,7 +172,9 @@ class ProgramTracer:
         """A tensor of one value with symbolic sizes."""
         number = ops.tensor(0 if type(value) is SymInt else value, dtype=d)
         number = number + value if type(value) is SymInt else number
-        return number.expand(shape)
+        made: Tensor = number.expand(shape)
+        self._views.pop(id(made), None)  # a tensor of its own, which may be written
+        return made
 
     def counted(self, length: Any, first: Any, stride: Any, d: dtype) -> Tensor:
         """first, first + stride, ...: so many."""
@@ -195,11 +197,15 @@ class ProgramTracer:
         return self._versions.get(id(t), (t, 0))[1]
 
     def _remember_view(self, out: Tensor, source: Tensor, step: Any) -> None:
-        if source._data is not None:
-            return
-        view = self._views.get(id(source))
-        base, steps = (source, ()) if view is None else (view.base, view.steps)
+        base, steps = self._base(source)
         self._views[id(out)] = View(out, base, (*steps, step), self._version(base))
+
+    def _base(self, t: Tensor) -> tuple[Tensor, Steps]:
+        """The tensor that another one is a view of, or itself, and the steps that lead there."""
+        if t._data is not None:
+            return t._root(), t._alias.steps if t._alias is not None else ()
+        view = self._views.get(id(t))
+        return (t, ()) if view is None else (view.base, view.steps)
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         """From here on the target, and all that shares its memory, has the value."""
@@ -207,19 +213,17 @@ class ProgramTracer:
         if value._type.dtype is not target._type.dtype:
             value = value.to(target._type.dtype)
         node = self.node_of(value)
-        if target._data is not None:
-            root, steps = target._root(), target._alias.steps if target._alias is not None else ()
-            whole = self._written_through(self._node_outside(root), root, node, steps) if steps else node
-            self.written[id(root)] = Written(root, whole, self._scopes[-1] if self._scopes else None)
-            return target
-        view = self._views.get(id(target))
-        base = target if view is None else view.base
-        self._check_scope(self.node_of(base).number, op_name)
-        whole = node if view is None else self._written_through(self.node_of(base), base, node, view.steps)
-        base._history = whole
+        base, steps = self._base(target)
+        if base._data is None:
+            self._check_scope(self.node_of(base).number, op_name)
+        whole = self._written_through(self.node_of(base), base, node, steps) if steps else node
+        if base._data is None:
+            base._history = whole
+        else:
+            self.written[id(base)] = Written(base, whole, self._scopes[-1] if self._scopes else None)
         self._versions[id(base)] = base, self._version(base) + 1
-        if view is not None:
-            target._history, view.version = node, self._version(base)
+        if id(target) in self._views:
+            target._history, self._views[id(target)].version = node, self._version(base)
         return target
 
     def _written_through(self, old: Node, base: Tensor, value: Node, steps: Steps) -> Node:
