@@ -74,6 +74,8 @@ MODELS = {
     "pieces": (pieces, (r(4, 6),), {"x": {0: "b", 1: "t"}}),
     "in_place": (in_place, (r(3, 5),), {"x": {0: "b"}}),
     "control_flow": (control_flow, (r(3, 5),), {"x": {0: "b", 1: "d"}}),
+    "eye": (lambda x: x @ ex.eye(x.shape[1]), (r(3, 5),), {"x": {0: "n", 1: "m"}}),
+    "one_hot": (lambda i: F.one_hot(i, 7).float().mean(0), (ex.tensor([1, 2, 6]),), {"i": {0: "n"}}),
     "loss": (F.cross_entropy, (r(3, 5), ex.tensor([1, 2, 3])), {"input": {0: "b"}, "target": {0: "b"}}),
 }
 

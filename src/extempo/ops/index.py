@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .. import ops
+from ..core.context import CONTEXT
 from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
@@ -403,6 +404,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     index = as_index(input, "one_hot")
     if index.is_nested:
         return in_rows(one_hot, index, num_classes)
+    if num_classes != -1 and hasattr(CONTEXT.get().interceptor, "filled") and index._data is None:
+        return ops.eq(index.unsqueeze(-1), ops.arange(num_classes)).long()  # a program has no values to look at
     values = index._values()
     n_classes = num_classes
     if n_classes == -1:
