@@ -26,7 +26,9 @@ def test_an_op_in_a_file_gives_the_same_bits(name):
 
         def fn(*tensors, sample=sample):
             given = iter(tensors)
-            return apply(op, tuple(next(given) if isinstance(x, np.ndarray) else x for x in sample.inputs), sample.attrs)
+            return apply(
+                op, tuple(next(given) if isinstance(x, np.ndarray) else x for x in sample.inputs), sample.attrs
+            )
 
         program = ex.program(fn, tuple(arrays), check=False)
         file = io.BytesIO()

@@ -12,7 +12,20 @@ Each is loaded when it is first asked for.
 
 from __future__ import annotations
 
-from .calls import Dim
-from .program import Program
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .calls import Dim
+    from .program import Program
 
 __all__ = ["Dim", "Program"]
+
+_HOMES = {"Dim": "calls", "Program": "program"}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..core.graph import Graph, describe_where
 from ..core.source_location import user_line
 from ..core.types import WeakNumber
-from ..errors import ExportError
-from ..serialization.files import FileFormatError
+from ..errors import ExportError, ExtempoError
 from ..symbolic.sym_int import GuardLog, SymInt
 from ..symbolic.sym_int import at_least_0 as size_at_least_0
 
@@ -217,14 +216,21 @@ def _exact_quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr | None:
 # ---- text
 
 
+def unreadable(message: str) -> ExtempoError:
+    """A FileFormatError; its room, which branches and loops do without, is loaded only now."""
+    from ..serialization.files import FileFormatError
+
+    return FileFormatError(message)
+
+
 def parse_size(text: str) -> SizeExpr:
     """The inverse of `str`; what is no such expression is a FileFormatError."""
     if len(text) > MAX_TEXT:
-        raise FileFormatError(f"sizes: an expression of {len(text)} characters is longer than any that is written")
+        raise unreadable(f"sizes: an expression of {len(text)} characters is longer than any that is written")
     try:
         return size_from(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError):
-        raise FileFormatError(f"sizes: {text[:80]!r} is no expression of sizes") from None
+        raise unreadable(f"sizes: {text[:80]!r} is no expression of sizes") from None
 
 
 _SIGNS: Mapping[type[ast.operator], str] = {
@@ -279,7 +285,7 @@ def parse_guard(text: str, line: str) -> Guard:
         left, found, right = text.partition(f" {sign} ")
         if found:
             return Guard(parse_size(left), sign, parse_size(right), line)
-    raise FileFormatError(f"sizes: {text[:80]!r} is no comparison of sizes")
+    raise unreadable(f"sizes: {text[:80]!r} is no comparison of sizes")
 
 
 class SizeLog(GuardLog):
