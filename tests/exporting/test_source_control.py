@@ -219,6 +219,18 @@ def nothing_to_start_from(x):
     return h
 
 
+def set_in_one_branch(x):
+    if x.sum() > 0:
+        y = x * 2
+    return x + y
+
+
+def set_in_the_loop(x):
+    for row in x:
+        last = row
+    return last * 2
+
+
 class Sets(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
@@ -241,6 +253,8 @@ def list_in_while(x):
         (sometimes_appended, 3, "`found` has another structure in one branch"),
         (growing, 1, "`x` is .* before this loop and .* after a step"),
         (nothing_to_start_from, 2, "`h` is None before this `for` loop and .* after a step"),
+        (set_in_one_branch, 1, "`y` is set in one branch of this `if` only"),
+        (set_in_the_loop, 1, "`last` is set inside this loop, which may take no step"),
         (Sets().eval(), 1, "self.last is set inside an `if` on a value"),
         (list_in_while, 2, "the list `found` grows in this `while` loop"),
     ],

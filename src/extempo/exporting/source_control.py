@@ -29,11 +29,25 @@ Values = tuple[Any, ...]
 
 
 class Unset:
-    """The value of a variable that is not set."""
+    """The value of a variable that is not set, or only on one of the ways that a call may take; its use is an error."""
 
-    def __repr__(self) -> str:
-        return "a variable that is not set"
+    def __init__(self, why: str = "") -> None:
+        self._why = why
 
+    def _refuse(self, *args: Any) -> Any:
+        raise ExportError(self._why or f"{describe_where(user_line())}: a variable is used before it is set")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+
+for _operator in ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod", "and", "or", "xor"):
+    setattr(Unset, f"__{_operator}__", Unset._refuse)
+    setattr(Unset, f"__r{_operator}__", Unset._refuse)
+for _operator in ("neg", "lt", "le", "gt", "ge", "bool", "call", "getitem", "iter", "len", "index", "float", "int"):
+    setattr(Unset, f"__{_operator}__", Unset._refuse)
 
 UNSET = Unset()
 
@@ -241,8 +255,7 @@ class Control:
         picked: list[Any] = []
         for i, (a, b) in enumerate(columns):
             name = f"`{names[i]}`" if names else "the value"
-            before = values[i] if names and i < len(values) else UNSET
-            picked.append(self._merged(a, b, before, name, line, [s.nodes for s in sides], outputs))
+            picked.append(self._merged(a, b, name, line, [s.nodes for s in sides], outputs))
         nodes = [[pair[side] for pair in (p for out in outputs for p in zip(*out, strict=True))] for side in (0, 1)]
         graphs, reads = [], []
         for side, made in zip(sides, nodes, strict=True):
@@ -261,14 +274,15 @@ class Control:
         return final[0] if single else final
 
     def _merged(
-        self, a: Any, b: Any, before: Any, name: str, line: str, nodes: list[dict[int, Node]], outputs: list[Any]
+        self, a: Any, b: Any, name: str, line: str, nodes: list[dict[int, Node]], outputs: list[Any]
     ) -> Callable[[Any], Any]:
         """How a variable's value is made of what two branches gave; nodes to be computed go into `outputs`."""
         if isinstance(a, Unset) and isinstance(b, Unset):
             return lambda tensors: UNSET
         if isinstance(a, Unset) or isinstance(b, Unset):
             if not name.startswith("`__value_"):  # what a `return` inside a loop gives is read only if it is set
-                return lambda tensors: UNSET
+                why = f"{line}: {name} is set in one branch of this `if` only, and read after it; set it in both"
+                return lambda tensors: Unset(why)
             given = b if isinstance(a, Unset) else a
             zeros = [self._zeros(x, nodes[isinstance(a, Unset)]) for x in leaves(given)]
             a, b = (rebuild(given, iter(zeros)) if isinstance(side, Unset) else side for side in (a, b))
@@ -490,7 +504,7 @@ class Control:
         for i in start.carried:
             out[i] = rebuild(start.values[i], iter([next(results) for _ in leaves(start.values[i])]))
         for i in start.local:
-            out[i] = UNSET
+            out[i] = Unset(f"{line}: `{names[i]}` is set inside this loop, which may take no step; set it before, too")
         return tuple(out)
 
 
