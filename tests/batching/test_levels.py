@@ -82,6 +82,24 @@ def test_levels_whose_results_have_only_some_gradients(levels_run, which):
     assert levels_run
 
 
+def test_levels_that_defer_other_rows_than_the_last_one(levels_run):
+    step, score, start = nn.Linear(4, 4), nn.Linear(4, 2), nn.Parameter(ex.ones(4))
+
+    @ex.cell
+    def both(h):
+        h = ex.tanh(step(h))
+        return h, ex.tanh(score(h))
+
+    def fn(n):
+        h = start * 1
+        for _ in range(n):
+            h, y = both(h)
+        return y  # which has a gradient in the last level only
+
+    check_twice(fn, [9, 9, 9], parameters=[start, *step.parameters(), *score.parameters()])
+    assert max(levels_run) == 9
+
+
 def test_levels_without_a_gradient(levels_run):
     model = Steps()
     check_twice(

@@ -142,8 +142,9 @@ class _LevelPlan(NamedTuple):
         """Whether what both defer is nothing but rows, in the same arrays."""
         if self is other:
             return not self.parts
-        same = all(a is b for a, b in zip(self.rows, other.rows, strict=True))
-        return same and self.backward.leader is other.backward.leader and not self.parts and not other.parts
+        if self.backward.leader is not other.backward.leader or self.parts or other.parts:
+            return False
+        return all(a is b for a, b in zip(self.rows, other.rows, strict=True))
 
 
 class BackwardOfLevels:
@@ -154,7 +155,8 @@ class BackwardOfLevels:
         self._kind, self._levels, self._gradients = kind, levels, gradients
         self._starts = [0, *levels.ends]
         self._plans: dict[bytes, _LevelPlan] = {}  # by which results have gradients
-        self._collected: dict[int, Array] = {}  # rows that backward makes, by position among those that are deferred
+        # Rows that backward makes, by who does what is deferred and the position among what that reads
+        self._collected: dict[tuple[BackwardPrograms, int], Array] = {}
         self._done: list[tuple[int, _LevelPlan, list[Array]]] = []  # levels, how they ran, parts of gradients
 
     def run(self, level: int, seeded: bytes) -> list[Array | None]:
@@ -191,9 +193,10 @@ class BackwardOfLevels:
             if index < n_read:
                 rows.append(arrays[index][0])
                 continue
-            if position not in self._collected:
-                self._collected[position] = _arrays(levels.n_padded, [backward.row_types[position]])[0]
-            rows.append(self._collected[position])
+            key = (backward.leader, position)
+            if key not in self._collected:
+                self._collected[key] = _arrays(levels.n_padded, [backward.row_types[position]])[0]
+            rows.append(self._collected[key])
             outputs[index - n_read] = rows[-1]
 
         def source(index: int) -> tuple[Array | None, int]:
