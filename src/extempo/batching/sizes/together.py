@@ -85,10 +85,11 @@ def put_together(waiting: list[Calls]) -> list[Calls]:
             taken.update(_by_lines(group))
     if not taken:
         return waiting
-    merged: dict[CallKind, list[Calls]] = {}
-    for calls in waiting:
-        merged.setdefault(taken.get(id(calls), calls.kind), []).append(calls)
-    return [_merged(kind, parts) if len(parts) > 1 else parts[0] for kind, parts in merged.items()]
+    merged: dict[Any, list[Calls]] = {}
+    for calls in waiting:  # those of one plain kind are apart where they have other weights, and stay so
+        sized = taken.get(id(calls)) or (calls.kind if calls.kinds else None)
+        merged.setdefault(id(calls) if sized is None else sized, []).append(calls)
+    return [parts[0] if len(parts) == 1 else _merged(key, parts) for key, parts in merged.items()]
 
 
 def _by_sizes(calls: Calls) -> list[Calls]:
