@@ -187,11 +187,7 @@ class BatchExecutor(LazySource):
                     own = slice(ends[level - 1] if level else 0, ends[level])
                     members, refs, firsts = members[own], refs[own], firsts[own]
                 if i >= n_done:
-                    try:
-                        self._run(calls, members, refs, firsts, shared[which])
-                    except Exception as error:
-                        self._blame(error, calls, members, refs, firsts, shared[which])
-                        raise
+                    self._run_batch(calls, members, refs, firsts, shared[which])
                     if parts is not None:
                         self.values.add_parts(parts)
                 self.notes.batches.append((calls, members, self.notes.n_waves))
@@ -280,6 +276,14 @@ class BatchExecutor(LazySource):
                 if known.get(id(t)) == value:
                     del known[id(t)]
                 del tensors[value]
+
+    def _run_batch(self, calls: Calls, members: Any, refs: Any, firsts: Any, shared: SharedInputs) -> None:
+        """Run calls as one; an error says whose it is."""
+        try:
+            self._run(calls, members, refs, firsts, shared)
+        except Exception as error:
+            self._blame(error, calls, members, refs, firsts, shared)
+            raise
 
     def _run(self, calls: Calls, members: Any, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
         kind, n = calls.kind, len(firsts)
