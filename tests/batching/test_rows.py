@@ -433,3 +433,26 @@ def test_wrong_pieces_are_refused(backend):
         made.gather_pieces([1], np.array([3]), (2,), F32)
     with pytest.raises(IndexRangeError):
         made.gather_pieces([3], np.array([1]), (2,), F32)
+
+
+@backends
+def test_a_number_that_is_forgotten_has_no_row(backend):
+    rows = table(backend)
+    rows.add(0, np.arange(12, dtype=np.float32).reshape(4, 3))
+    rows.forget([1, 3, 10_000])
+    assert rows.has([0, 1, 2, 3]).tolist() == [True, False, True, False]
+    with pytest.raises(IndexRangeError, match="nothing has the number 3"):
+        rows.gather([0, 3], (3,), F32)
+    rows.add(3, np.ones((1, 3), np.float32))
+    np.testing.assert_array_equal(rows.gather([3, 2], (3,), F32), [[1, 1, 1], [6, 7, 8]])
+
+
+@backends
+def test_the_bytes_of_arrays_that_were_added(backend):
+    rows = table(backend)
+    rows.add(0, np.zeros((4, 3), np.float32))
+    rows.add(4, np.zeros((2, 3), np.float64))
+    assert rows.n_arrays == 2
+    assert rows.bytes_of(0) == 96
+    assert rows.bytes_of(1) == 48
+    assert rows.bytes_of(2) == 0

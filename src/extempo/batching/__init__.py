@@ -18,6 +18,8 @@ its results as rows. `native_runner` traces the kind under a vmap level (`row_tr
 backward and deferred parts (`partition`) and makes plans of them whose sizes are functions of the number of rows
 (`programs`, `backward_programs`, `template_cache`, `packing`); `vmap_runner` runs op by op.
 
+A run may also stay open (`open_run`): samples come while others run and leave with a future when they are done.
+
 The run is one node of the graph outside (`gradients`); what reduces over rows is deferred to the end of its backward
 and done once. `report` says what was batched with what, and why not more.
 """

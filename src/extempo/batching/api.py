@@ -186,8 +186,10 @@ def _body(
 def _inside(outer: SampleTracer, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
     """A sample that has samples of its own: they join the run."""
     mode = CONTEXT.get()
-    bodies = [
-        _body(call, sample, SampleTracer(outer.run, outer.number, outer.hub), mode, (*draws, number))
-        for number, sample in enumerate(samples)
-    ]
-    return outer.hub.together(bodies, outer.hub.pause)
+    inner = [SampleTracer(outer.run, outer.number, outer.hub) for _ in samples]
+    bodies = [_body(call, sample, inner[number], mode, (*draws, number)) for number, sample in enumerate(samples)]
+    before, outer.inner = outer.inner, [*outer.inner, *inner]
+    try:
+        return outer.hub.together(bodies, outer.hub.pause)
+    finally:
+        outer.inner = before

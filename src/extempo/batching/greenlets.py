@@ -36,6 +36,11 @@ class GreenletHub:
         if self._ending:
             raise GraphError("batch: this sample is being ended, so its values are not computed any more")
         here = getcurrent()
+        if here.parent is None:
+            raise GraphError(
+                "batch: a value of a sample was asked for outside of all samples before it was computed; return it "
+                "from the function instead"
+            )
         self._waiting.append(here)
         here.parent.switch()
 
@@ -74,7 +79,7 @@ class GreenletHub:
         finally:
             to_start.clear()
             if failed or unfinished:
-                self._end([sample for sample in started if not sample.dead])
+                self.end([sample for sample in started if not sample.dead])
         if failed:
             number, error = failed[0]
             error.add_note(f"in sample {number} of ex.batch")
@@ -96,7 +101,7 @@ class GreenletHub:
                 self._waiting += waiting[i + 1 :]
                 raise
 
-    def _end(self, samples: list[greenlet]) -> None:
+    def end(self, samples: list[greenlet]) -> None:
         """Samples that nobody waits for: their `finally` blocks run, and they are gone."""
         ending, self._ending = self._ending, True
         for sample in samples:

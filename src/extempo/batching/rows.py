@@ -223,6 +223,20 @@ class RowTable:
         for number, piece in zip(_checked(numbers, "Table.scatter_add_pieces").tolist(), pieces, strict=True):
             self.scatter_add([number], piece[None], slots, marks)
 
+    def forget(self, numbers: Numbers) -> None:
+        """These numbers have no rows any more."""
+        at = _checked(numbers, "Table.forget")
+        self._places[at[at < len(self._places)]] = 0
+
+    @property
+    def n_arrays(self) -> int:
+        """How many arrays the table keeps alive."""
+        return len(self._arrays)
+
+    def bytes_of(self, first: int) -> int:
+        """Of the arrays from this one on, in the order in which they were added."""
+        return sum([array.nbytes for array in self._arrays[first:]])
+
     def _make_room(self, n_places: int) -> None:
         before = self._places
         if n_places > len(before):

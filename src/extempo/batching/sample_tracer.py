@@ -38,12 +38,13 @@ _ALONE = 2  # references to a storage that no view shares: its tensor's, and tha
 class SampleTracer:
     """The interceptor of one sample of a run."""
 
-    __slots__ = ("_mark", "_modes", "_viewed", "hub", "number", "run")
+    __slots__ = ("_mark", "_modes", "_viewed", "hub", "inner", "number", "run")
 
     def __init__(self, run: BatchExecutor, number: int, hub: GreenletHub) -> None:
         self.run = run
         self.number = number
         self.hub = hub
+        self.inner: list[SampleTracer] = []  # of samples that this one has started and waits for
         _show_cells()
         self._modes: tuple[Any, Any] = (None, None)  # the last one that ops were to run at once in, without this sample
         self._mark = object()  # on memory that the sample filled (ex.zeros); it must not keep the sample alive
@@ -135,7 +136,7 @@ class SampleTracer:
         """In-place writes to the sample's own tensors: they mean other values from now on."""
         run = self.run
         if target._source is not run:
-            own = getattr(target._memory, "filled_by", None) is self._mark
+            own = getattr(target._memory, "filled_by", None) in (self._mark, self.hub)
             if not own or target.requires_grad or getrefcount(target._memory) > _ALONE:
                 self._refuse_write(op_name)
             run.forget(target)
@@ -154,6 +155,20 @@ class SampleTracer:
         if value._source is run:
             target._value_id = value._value_id
         return target
+
+    def move_to(self, run: BatchExecutor) -> None:
+        """Record in another run from now on. Nothing waits in the one before, and its values have escaped.
+
+        Those that the sample may write to have memory that is marked with the hub (`open_run`).
+        """
+        self.run = run
+        self._viewed.clear()
+        for sample in self.inner:
+            sample.move_to(run)
+
+    def viewed(self) -> set[int]:
+        """Values of the run that share memory with others, those of the samples inside included."""
+        return self._viewed.union(*[sample.viewed() for sample in self.inner])
 
     def _refuse_write(self, op_name: str) -> NoReturn:
         raise AutogradError(
