@@ -89,13 +89,21 @@ MISTAKES = {
         """,
     ),
     "ExportError": _mistake(
+        "",
         """
         def mean(rows):
             return sum(rows.tolist()) / len(rows)
 
+
+        ex.program(mean, ex.ones(4), dynamic={"rows": {0: "n"}})
         """,
-        'ex.program(mean, ex.ones(4), dynamic={"rows": {0: "n"}})',
-        'ex.program(lambda rows: rows.mean(), ex.ones(4), dynamic={"rows": {0: "n"}})',
+        """
+        def mean(rows):
+            return rows.mean()
+
+
+        ex.program(mean, ex.ones(4), dynamic={"rows": {0: "n"}})
+        """,
     ),
     "AutogradError": _mistake(
         "x, result = ex.ones(3, requires_grad=True), ex.empty(3)", "ex.exp(x, out=result)", "result = ex.exp(x)"
