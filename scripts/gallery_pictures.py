@@ -34,6 +34,7 @@ MODELS = {  # the class of each example's model
     "early_exit": "Reader",
     "gpt_names": "GPT",
     "message_passing": "Messenger",
+    "reading_sentences": "Reader",
     "reinforce": "Policy",
     "shift_reduce": "Parser",
     "tree_lstm": "Evaluator",
@@ -204,6 +205,27 @@ def message_passing(example: ModuleType, kept: list[Kept]) -> Picture:
     return picture
 
 
+def reading_sentences(example: ModuleType, kept: list[Kept]) -> Picture:
+    """One sentence, asked for each name in it: the words that the answer is taken from."""
+    model: Any = kept[0].model
+    sentence = "well , ann has 4 pears and oh bob has 7 figs then eve has 2 limes , kim has 9 pears"
+    words, names = sentence.split(), ("ann", "bob", "eve", "kim")
+    picture = _titled("Where it looks for the answer", 50 + 96 * len(names))
+    for row, name in enumerate(names):
+        codes, asked, _ = example.tensors([(words, name, 0)])
+        states, weights = model.attention(codes[0], asked[0])
+        x, y = 16.0, 80.0 + 96 * row
+        picture.text(x, y - 18, f"{name}? {model.out(weights @ states).argmax().item()}", size=15, font_weight="bold")
+        for word, share in zip(words, weights[0].tolist(), strict=True):
+            width = 10 + 9 * len(word)
+            if x + width > WIDTH - 16:
+                x, y = 16, y + 28
+            picture.rect(x, y - 10, width, 24, title=f"{word}: {share:.0%}", fill=BLUE, fill_opacity=0.08 + 0.7 * share)
+            picture.text(x + width / 2, y + 7, word, size=14, anchor="middle", font_family="monospace")
+            x += width + 3
+    return picture
+
+
 def reinforce(example: ModuleType, kept: list[Kept]) -> Picture:
     """Balls on their way down and baskets on their way below them, before and after learning."""
     picture = _titled("Does the basket get below the ball?", 424)
@@ -340,6 +362,7 @@ DRAWN_BY: dict[str, Callable[[ModuleType, list[Any]], Picture]] = {
         gpt_names,
         growing_network,
         message_passing,
+        reading_sentences,
         reinforce,
         shift_reduce,
         tree_lstm,

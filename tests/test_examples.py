@@ -19,6 +19,7 @@ LEARNED = {
     "gpt_names": (r"(\d+) of 100 new names", [80]),
     "growing_network": (r"accuracy ([\d.]+)% on 400 new points, with (\d+) parameters", [90, 22]),
     "message_passing": (r"right for ([\d.]+)% of the nodes", [90]),
+    "reading_sentences": (r"right for (\d+) of 200 new sentences", [180]),
     "reinforce": (r"catches (\d+)% of 200 new balls", [80]),
     "shift_reduce": (r"(\d+) of 200 held-out expressions are parsed right", [180]),
     "tree_lstm": (r"off by ([\d.]+) on average", [-2.0]),
