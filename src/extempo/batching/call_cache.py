@@ -192,10 +192,9 @@ def recorder() -> BatchTracer:
     """What records calls natively, loaded when first asked for; there must be a native backend."""
     from ..backends.llvm.calls.batch import BatchClasses, load_recorder
     from ..dispatch.fast_path import launcher
-    from ..ops.view import ONE_INDEX, Slice
     from .agenda import Calls
     from .cells import CELLS_OF_MODULES, Cell
-    from .parts import ROW_TYPES, Parts
+    from .parts import PLACES, Parts
     from .run import BatchExecutor
     from .sample_tracer import SampleTracer, call_cell
 
@@ -211,10 +210,7 @@ def recorder() -> BatchTracer:
         "new_kind": BatchExecutor._new_kind,
         "slow_call": call_cell,
         "slow_op": SampleTracer.apply,
-        "slice": Slice,
-        "spec": "spec",
-        "one_index": ONE_INDEX,
-        "row_types": ROW_TYPES,
+        "places": PLACES,
     }
     made = load_recorder(launcher(), classes, known)
     entry_points.RECORD_OP.bind(launcher(), "record_op", lambda: made.apply, SampleTracer.apply)

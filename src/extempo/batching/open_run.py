@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import Context, copy_context
-from threading import Condition, RLock, get_ident
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -28,6 +28,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from ..core.context import CONTEXT, ExecutionContext, end_trace
 from ..core.interrupts import certainly
+from ..core.locks import awaited_condition
 from ..core.storage import Storage
 from ..core.tensor import LazySource, Tensor, TensorLike
 from ..errors import ArgumentError, AutogradError, DtypeError, GraphError
@@ -191,8 +192,7 @@ class OpenRun(Generic[R]):
         self._most_running = most_running
         parent = current_generator()
         self._draws = (parent, parent.next_batch())
-        self._lock = RLock()  # of what threads share: the queue, and who drives
-        self._changed = Condition(self._lock)
+        self._changed = awaited_condition()  # its lock is that of what threads share: the queue, and who drives
         self._submitted: deque[_Sample] = deque()
         self._n_submitted = 0
         self._is_closing = self._is_closed = False
@@ -213,7 +213,7 @@ class OpenRun(Generic[R]):
             if isinstance(t._source, LazySource):
                 t._source.release(t, "it was submitted to a run in another thread")
         context = copy_context()
-        with self._lock:
+        with self._changed:
             if self._is_closing:
                 raise GraphError("submit: the run is closed, so that nobody would run the sample; make a new OpenRun")
             sample = _Sample(self._n_submitted, args, kwargs, context)
@@ -224,7 +224,7 @@ class OpenRun(Generic[R]):
 
     def close(self) -> None:
         """Cancel what has not started and end what runs; if another thread drives, when its step has ended."""
-        with self._lock:
+        with self._changed:
             is_driving = self._is_stepping or self._is_serving
             if self._running and not is_driving and self._thread != get_ident():
                 raise GraphError(
@@ -265,7 +265,7 @@ class OpenRun(Generic[R]):
             )
         is_mine = False
         try:
-            with self._lock:
+            with self._changed:
                 if self._is_closed:
                     return False
                 here = get_ident()
@@ -303,14 +303,14 @@ class OpenRun(Generic[R]):
 
     def serve(self) -> None:
         """Step until another thread closes the run; wait while there is nothing to do."""
-        with self._lock:
+        with self._changed:
             if self._is_serving or (self._running and self._thread != get_ident()):
                 raise GraphError("serve: this run is driven already, in another thread")
             self._belong_to(get_ident())
             self._is_serving = True
         try:
             while True:
-                with self._lock:
+                with self._changed:
                     while not (self._submitted or self._running or self._is_closing):
                         self._changed.wait()
                     if self._is_closing:
@@ -365,7 +365,7 @@ class OpenRun(Generic[R]):
     def _start(self, mode: ExecutionContext) -> None:
         """Those that were submitted run up to the first value that they ask for."""
         to_start: deque[_Sample] = deque()
-        with self._lock:
+        with self._changed:
             while self._submitted and (self._most_running is None or len(self._running) < self._most_running):
                 sample = self._submitted[0]
                 self._running[sample.number] = sample
@@ -421,7 +421,7 @@ class OpenRun(Generic[R]):
 
     def _end_all(self, why: str, cause: BaseException | None) -> None:
         """End what runs, cancel what has not started, and be closed. Does nothing the second time."""
-        with self._lock:
+        with self._changed:
             self._is_closing = True
         self._resolve()
         self._hub.end([s.greenlet for s in self._running.values() if s.greenlet is not None and not s.greenlet.dead])
@@ -440,7 +440,7 @@ class OpenRun(Generic[R]):
         self._ended.clear()
         if self._generation is not None:
             self._end_generation()
-        with self._lock:
+        with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 

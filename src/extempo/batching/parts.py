@@ -8,6 +8,7 @@ rows of a sentence is the same for sentences of any length. Other views (a trans
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from ..core.cache import Cache
 from ..core.op import Op
 from ..core.storage import Array
 from ..core.types import TensorType
-from ..ops.view import ONE_INDEX
 
 VALUE, ROOT, OFFSET, SIZE = range(4)  # of a part: its value id, that of the value it is part of, and its bytes there
 WORDS = 4
@@ -32,8 +32,11 @@ class Stretch(NamedTuple):
 
 _STRETCHES: Cache[Any, Stretch | None] = Cache("stretches that views are", 10_000)
 _UNKNOWN: Any = object()
-# By the type of a value, that of a row of it and a row's bytes: what native code must know of x[t].
-ROW_TYPES: Cache[TensorType, tuple[TensorType, int]] = Cache("types of rows of values", 10_000)
+# What native code finds views in that were asked for before: by op, its one attribute, the type of the value and the
+# one number that it takes (None without) the type of the view, and its first byte and bytes as a part of the value.
+PLACES: dict[type[Op], dict[Any, dict[TensorType, dict[Any, tuple[TensorType, int, int]]]]] = {}
+_MOST_PLACES = 20_000
+_n_places = count()
 
 
 def stretch_of(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Stretch | None:
@@ -42,7 +45,7 @@ def stretch_of(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs:
     try:
         found = _STRETCHES.get(key, _UNKNOWN)
     except TypeError:  # an attribute that cannot be hashed
-        return _found(op, type_, numbers, attrs)
+        return None
     return _STRETCHES.put(key, _found(op, type_, numbers, attrs)) if found is _UNKNOWN else found
 
 
@@ -54,9 +57,14 @@ def _found(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs: dic
         return Stretch(seen, 0, 0)
     if not view.flags.c_contiguous or not np.may_share_memory(view, whole):
         return None
-    if attrs.get("spec") is ONE_INDEX:
-        ROW_TYPES.put(type_, (seen, view.nbytes))
-    return Stretch(seen, _address(view) - _address(whole), view.nbytes)
+    stretch = Stretch(seen, _address(view) - _address(whole), view.nbytes)
+    if len(attrs) == 1 and len(numbers) <= 1:
+        if next(_n_places) % _MOST_PLACES == 0:
+            PLACES.clear()
+        ((_, attr),) = attrs.items()
+        by_number = PLACES.setdefault(op, {}).setdefault(attr, {}).setdefault(type_, {})
+        by_number[numbers[0] if numbers else None] = tuple(stretch)
+    return stretch
 
 
 def _address(array: Array) -> int:

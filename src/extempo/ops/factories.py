@@ -99,7 +99,8 @@ def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, *
             [7, 7]])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    natural = bool_ if isinstance(value, bool) else int64 if kind_of(value) is int else get_default_dtype()
+    is_whole = isinstance(value, int) or kind_of(value) is int  # or a symbol, of a static function or a program
+    natural = bool_ if isinstance(value, bool) else int64 if is_whole else get_default_dtype()
     d = read_options("full", options, out.dtype if out is not None else natural)
     return finish(of_number(sizes("full", (size,), None), value, d, "full"), options, out)
 

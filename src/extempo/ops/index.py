@@ -27,7 +27,7 @@ from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_method, refuse_shared
 from .index_ops import IndexGet, IndexPut, check_range, indexed_shape
 from .shaping import slice_step
-from .view import ONE_INDEX, Slice
+from .view import Slice
 
 __all__ = [
     "argwhere",
@@ -167,7 +167,7 @@ def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int
     if type(key) is int and x._type.shape:
         size = x._type.shape[0]
         if -size <= key < size:
-            return apply(Slice, (x, key % size), {"spec": ONE_INDEX}), (), ()
+            return apply(Slice, (x, key % size), {"spec": ("i",)}), (), ()
     if type(key) is slice and x._type.shape and (key.start is not None or key.stop is not None):
         first, entry = _sliced(x, 0, key)
         return apply(Slice, (x, first), {"spec": (entry,)}), (), ()

@@ -128,9 +128,6 @@ def _embedded(
     return (apply(Embed, (g, *numbers), embed), *(None for _ in numbers))
 
 
-ONE_INDEX = ("i",)  # the `spec` of x[i]: one object, so that it is known by its identity
-
-
 class Slice(View):
     """Basic indexing: integers, slices with steps, None. Where each starts is a value, not part of the structure.
 

@@ -73,7 +73,7 @@ def test_one_size_runs_as_if_there_were_no_others():
 def test_a_size_with_many_calls_has_batches_of_its_own():
     batched = ex.batch(lambda x: (x * 2.0).exp())
     for _ in range(2):
-        batched([ex.ones(n, 2) for n in [3] * 70 + [2, 4, 5]])
+        batched([ex.ones(n, 2) for n in [3] * 70 + [2, 4, 5, 6, 7]])
     assert sorted(forms(batched)["exp"]) == ["", "RowForm"]
 
 

@@ -8,6 +8,7 @@ it takes their inputs from the table of the run and leaves their results there, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -112,4 +113,4 @@ def element_types(kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ..
 
 def numels(shapes: Sequence[tuple[int, ...]]) -> Array:
     """How many elements there are of each shape."""
-    return np.array([int(np.prod(shape, dtype=np.int64)) for shape in shapes], np.int64)
+    return np.array([math.prod(shape) for shape in shapes], np.int64)

@@ -31,6 +31,7 @@ from .sequences import sequence_form
 from .views import view_form
 
 _FEW_CALLS = 4  # of a kind on the average, up to which kinds without a form run call by call: plans would not pay
+_FEW_KINDS, _ENOUGH_CALLS = 4, 8  # up to so many kinds of so many calls on the average are batches of their own
 _MANY_CALLS = 64  # of a kind by itself, after which it is not recorded with other sizes: it has enough of its own
 _MOST_LINES = 64  # that a sized kind knows
 
@@ -72,11 +73,14 @@ def put_together(waiting: list[Calls]) -> list[Calls]:
     """The calls with those of one op at several sizes as one."""
     waiting = [part for calls in waiting for part in (_by_sizes(calls) if calls.kinds else (calls,))]
     by_op: dict[type[Op], list[Calls]] = {}
+    sized_ops: set[type[Op]] = set()  # of which some wait together already
     for calls in waiting:
-        kind = calls.kind
+        kind: Any = calls.kind
         if type(kind) is OpKind and not kind.alone:
             by_op.setdefault(kind.op, []).append(calls)
-    several = [same for op, same in by_op.items() if len(same) > 1 or op in _OPS]
+        elif calls.kinds and isinstance(kind, SizedKind) and type(calls.kinds[0]) is OpKind:
+            sized_ops.add(kind.op)
+    several = [same for op, same in by_op.items() if op in sized_ops or _may_go_together(same)]
     if not several:
         return waiting
     taken: dict[int, SizedKind] = {}  # by the id of calls
@@ -92,6 +96,11 @@ def put_together(waiting: list[Calls]) -> list[Calls]:
     return [parts[0] if len(parts) == 1 else _merged(key, parts) for key, parts in merged.items()]
 
 
+def _may_go_together(same: list[Calls]) -> bool:
+    n_kinds = len(same)
+    return n_kinds > 1 and not _are_enough(n_kinds, sum([len(calls.firsts) for calls in same]))
+
+
 def _by_sizes(calls: Calls) -> list[Calls]:
     """Calls that were recorded together, but for those of sizes that have enough calls of their own.
 
@@ -101,9 +110,10 @@ def _by_sizes(calls: Calls) -> list[Calls]:
     if len(sized.lines) < _MOST_LINES:  # a kind that another line has made first
         sized.lines |= {_line(calls.wheres[0]), _line(calls.wheres[-1])}
     counts = Counter(calls.kinds)
-    if type(calls.kinds[0]) is not OpKind or (len(counts) > 1 and counts.most_common(1)[0][1] < _MANY_CALLS):
+    enough = 1 if _are_enough(len(counts), len(calls.firsts)) or len(counts) == 1 else _MANY_CALLS
+    if type(calls.kinds[0]) is not OpKind or counts.most_common(1)[0][1] < enough:
         return [calls]
-    apart = {kind: Calls(kind) for kind, n in counts.items() if n >= _MANY_CALLS or len(counts) == 1}
+    apart = {kind: Calls(kind) for kind, n in counts.items() if n >= enough}
     left = Calls(calls.kind)
     start = 0
     for i, kind in enumerate(calls.kinds):
@@ -117,6 +127,11 @@ def _by_sizes(calls: Calls) -> list[Calls]:
             part.kinds.append(kind)
         start = end
     return [part for part in (left, *apart.values()) if part.firsts]
+
+
+def _are_enough(n_kinds: int, n_calls: int) -> bool:
+    """Whether calls of a few sizes, or with a few patterns of what is tracked, run faster as batches of each."""
+    return n_kinds <= _FEW_KINDS and n_calls >= _ENOUGH_CALLS * n_kinds
 
 
 def adopt(kind: OpKind) -> None:
@@ -201,7 +216,7 @@ def _groups(same: list[Calls]) -> list[list[Member]]:
     for group in each.values():
         if sum(len(calls.firsts) for calls, _ in group) < _FEW_CALLS * len(group):
             found.append(group)
-    return [group for group in found if group]
+    return [group for group in found if not _are_enough(len(group), sum(len(calls.firsts) for calls, _ in group))]
 
 
 def _share_weights(group: list[Member]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.builder import IRModule, Pointer, Value, WayOut, f64, i1, i32, i64, ptr
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
-from .batch_parts import write_row
+from .batch_parts import place_of, write_part
 from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
 from .cpython import NO_NUMBER, TUPLE_ITEMS, Python, slot_offset
@@ -80,7 +80,7 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
         write_tensor(module, offsets)
         write_from_outside(module, offsets)
         write_try(module, offsets)
-        write_row(module, offsets)
+        write_part(module, offsets)
         _write_search(module, offsets)
         _write_call(module, offsets)
         _write_apply(module, offsets)
@@ -192,16 +192,17 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
         given = Pointer(b.arg("args"), ptr)
         inputs, grad = given[2], _mode(o)[0]
         slow.take_unless(python.type_of(inputs) == o.known("tuple"))
-        with b.if_((given[1] == o.known("slice")) & (size(b, "Tuple", inputs) == 2)):
-            x, spec = python.item(inputs, 0), found_in(b, given[3], o.known("spec"))
-            is_row = b.var(i1, (spec == o.known("one_index")) & o.is_tensor(python.type_of(x)))
-            with b.if_(is_row.value):
-                is_row.set(o.get(x, "tensor._source") == o.get(given[0], "sample.run"))
-            with b.if_(is_row.value):
-                row = b.call(module.defined["extempo_batch_row"], given[0], x, python.item(inputs, 1), grad)
-                with b.if_(row != 0):
-                    b.ret(row)
-                slow.take()
+        with b.if_(size(b, "Tuple", inputs) > 0):
+            x, is_own = python.item(inputs, 0), b.var(i1, 0)
+            with b.if_(o.is_tensor(python.type_of(x))):
+                is_own.set(o.get(x, "tensor._source") == o.get(given[0], "sample.run"))
+            with b.if_(is_own.value):
+                place = place_of(o, given[1], inputs, given[3])
+                with b.if_(place != 0):
+                    part = b.call(module.defined["extempo_batch_part"], given[0], x, place, grad)
+                    with b.if_(part != 0):
+                        b.ret(part)
+                slow.take_if(python.is_raised())
         ways, looking = b.var(ptr, o.known("ops")), b.var(i1, grad)
         with b.loop(0, size(b, "Tuple", inputs)) as i, b.if_(looking.value):
             x = python.item(inputs, i)

@@ -27,10 +27,7 @@ MORE = (
     "new_kind",
     "slow_call",
     "slow_op",
-    "slice",
-    "spec",
-    "one_index",
-    "row_types",
+    "places",
 )
 NAMES = (*TABLE, *MORE)
 CURSOR, COUNT, INPUTS = range(3)  # of a comparison: the next part of the pattern, inputs met so far, and they
