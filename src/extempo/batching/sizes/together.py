@@ -114,6 +114,8 @@ def _by_sizes(calls: Calls) -> list[Calls]:
     if type(calls.kinds[0]) is not OpKind or counts.most_common(1)[0][1] < enough:
         return [calls]
     apart = {kind: Calls(kind) for kind, n in counts.items() if n >= enough}
+    for kind in apart:  # as it is now, there is nothing to wait for
+        kind.waits_with = None
     left = Calls(calls.kind)
     start = 0
     for i, kind in enumerate(calls.kinds):
