@@ -28,7 +28,7 @@ from .gradients import Group, Layout
 from .kinds import CallKind, Input
 from .purity_guards import PurityGuards
 from .signatures import rebuilder, structure_of
-from .sizes.forms import SizedBatch, SizedKind, no_function
+from .sizes.forms import SizedBatch, SizedKind, element_types, no_function
 from .sizes.tape import TapeRunner, elements, on_tape, recorded
 
 
@@ -41,9 +41,6 @@ class LayerForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self.layer
-
-    def rows(self, kind: Any) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return kind.inputs, tuple([TensorType((), t.dtype) for t in kind.results])
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:
@@ -133,7 +130,7 @@ class LayerCell(Cell):
         key = tracked, kind.tracked, kind.inputs[0].type.dtype
         found = self._sized.get(key)
         if found is None:
-            inputs, results = kind.form.rows(kind)
+            inputs, results = element_types(kind)
             found = SizedKind(self.name, no_function, inputs, results, kind.tracked, kind.captured, n_ops=kind.n_ops)
             found.form, found.family, found.lines, found.weights, found.takes_rows = LayerForm, self, set(), [], False
             self._sized[key] = found

@@ -63,7 +63,7 @@ def _found(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs: dic
             PLACES.clear()
         ((_, attr),) = attrs.items()
         by_number = PLACES.setdefault(op, {}).setdefault(attr, {}).setdefault(type_, {})
-        by_number[numbers[0] if numbers else None] = tuple(stretch)
+        by_number[numbers[0] if numbers else None] = stretch.type, stretch.offset, stretch.size
     return stretch
 
 

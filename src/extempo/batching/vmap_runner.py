@@ -87,12 +87,17 @@ class VmapRunner:
         return [None if g is None else g._values() for g in gradients_of_inputs], found[len(wanted) :]
 
     def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
-        totals: list[tuple[Tensor, Array]] = []
-        for t, *parts in zip(self._captured, *[of_batch for of_batch in deferred if of_batch], strict=True):
-            arrays = [g._values() for g in parts if g is not None]
-            if arrays:
-                totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))
-        return totals
+        return totals_of(self._captured, deferred)
+
+
+def totals_of(captured: Sequence[Tensor], deferred: list[Any]) -> list[tuple[Tensor, Array]]:
+    """Of tensors that batches captured, the sums of the gradients that each has left; a batch may have left none."""
+    totals: list[tuple[Tensor, Array]] = []
+    for t, *parts in zip(captured, *[of_batch for of_batch in deferred if of_batch], strict=True):
+        arrays = [g._values() for g in parts if g is not None]
+        if arrays:
+            totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))
+    return totals
 
 
 class LoopRunner(VmapRunner):

@@ -15,9 +15,8 @@ from ...core.op import Op
 from ...core.types import TensorType
 from ...ragged_tensors.rows import Rows
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
-from .forms import SizedBatch, element_types
+from .forms import SizedBatch
 from .tape import TapeRunner, elements, on_tape, recorded
 
 _RUNNER = TapeRunner()
@@ -36,9 +35,6 @@ class AlongForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self[:4]
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

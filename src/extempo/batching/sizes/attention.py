@@ -15,9 +15,8 @@ from ...dispatch.dispatcher import apply
 from ...ops.row_attention import RowAttention
 from ...ragged_tensors.rows import Rows
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
-from .forms import SizedBatch, element_types
+from .forms import SizedBatch
 from .tape import TapeRunner, elements, on_tape, recorded
 
 _RUNNER = TapeRunner()
@@ -38,9 +37,6 @@ class AttentionForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self[:5]
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

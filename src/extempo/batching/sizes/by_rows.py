@@ -44,9 +44,6 @@ class RowForm(NamedTuple):
     def family(self) -> Any:
         return self.kind, self.columns
 
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return self.kind.inputs, self.kind.results
-
     def large_columns(self) -> list[int]:
         """Inputs without rows that are too large to be repeated for each."""
         if issubclass(self.kind.op, Elementwise):

@@ -13,10 +13,9 @@ from ...core.op import Op
 from ...core.tensor import Tensor
 from ...core.types import TensorType
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
 from ..sharing import row_major
-from .forms import SizedBatch, element_types, numels
+from .forms import SizedBatch, numels
 from .tape import TapeRunner, on_tape, recorded
 
 
@@ -30,9 +29,6 @@ class EachForm(NamedTuple):
     @property
     def family(self) -> Any:
         return tuple(self)
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

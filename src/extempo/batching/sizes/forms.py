@@ -36,10 +36,6 @@ class Form(Protocol):
         """What forms of one class must share to go together; it can be hashed."""
         ...
 
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        """The types of inputs and results that pieces are made of."""
-        ...
-
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:
         """Run calls of this form."""
@@ -106,7 +102,7 @@ def no_function(*inputs: Any) -> NoReturn:
     raise AssertionError("calls at several sizes run by their form")
 
 
-def element_types(kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
+def element_types(kind: CallKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
     """Pieces of single elements."""
     return kind.inputs, tuple([TensorType((), t.dtype) for t in kind.results])
 

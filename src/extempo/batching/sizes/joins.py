@@ -12,11 +12,9 @@ import numpy as np
 from ...core.op import Op
 from ...core.storage import Array
 from ...core.tensor import Tensor
-from ...core.types import TensorType
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
-from .forms import SizedBatch, element_types, numels
+from .forms import SizedBatch, numels
 
 
 class JoinForm(NamedTuple):
@@ -29,9 +27,6 @@ class JoinForm(NamedTuple):
     @property
     def family(self) -> Any:
         return tuple(self)
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

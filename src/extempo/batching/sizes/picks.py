@@ -16,9 +16,8 @@ from ...core.types import TensorType
 from ...dispatch.dispatcher import apply
 from ...ops.segments import SegmentIndex
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
-from .forms import SizedBatch, element_types
+from .forms import SizedBatch
 from .tape import TapeRunner, elements, on_tape, recorded
 
 _GET, _PUT = "index_get", "index_put"
@@ -39,9 +38,6 @@ class PickForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self[:5]
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

@@ -10,10 +10,9 @@ from ...core.storage import Array
 from ...core.tensor import Tensor, wrap
 from ...core.types import TensorType, float32, float64
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
 from ..sharing import row_major
-from .forms import SizedBatch, element_types, numels
+from .forms import SizedBatch, numels
 from .tape import recorded
 from .views import pieces_of
 
@@ -27,9 +26,6 @@ class ProductForm(NamedTuple):
     @property
     def family(self) -> Any:
         return tuple(self)
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

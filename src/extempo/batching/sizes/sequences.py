@@ -16,10 +16,9 @@ from ...dispatch.dispatcher import apply
 from ...ragged_tensors.recurrent import packing_of
 from ...ragged_tensors.rows import Rows
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
 from .each import run_each
-from .forms import SizedBatch, element_types
+from .forms import SizedBatch
 from .tape import TapeRunner, elements, on_tape, recorded
 
 # The layers' ops: how many states are among the inputs, before the sizes, and among the results, behind the outputs.
@@ -38,9 +37,6 @@ class SequenceForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self[:4]
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:

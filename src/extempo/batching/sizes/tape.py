@@ -16,6 +16,7 @@ from ...core.context import CONTEXT, ExecutionContext
 from ...core.storage import Array
 from ...core.tensor import Tensor, wrap
 from ...core.types import TensorType, from_numpy_dtype
+from ..vmap_runner import totals_of
 
 Saved = tuple[list[list[Tensor]], list[list[Tensor] | None]]  # results, and inputs that want gradients
 
@@ -45,12 +46,7 @@ class TapeRunner:
         return made, list(left)
 
     def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
-        totals: list[tuple[Tensor, Array]] = []
-        for t, *parts in zip(self._captured, *[of_batch for of_batch in deferred if of_batch], strict=True):
-            arrays = [g._values() for g in parts if g is not None]
-            if arrays:
-                totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))
-        return totals
+        return totals_of(self._captured, deferred)
 
 
 def _split(ys: Sequence[Tensor], g: Array) -> list[tuple[Tensor, Tensor]]:

@@ -23,7 +23,7 @@ from .along import along_form
 from .attention import attention_form
 from .by_rows import RowForm, row_form
 from .each import EachForm, each_form
-from .forms import Form, Line, SizedKind, no_function
+from .forms import Form, Line, SizedKind, element_types, no_function
 from .joins import join_form
 from .picks import pick_form
 from .products import product_form
@@ -273,7 +273,7 @@ def _line(where: Any) -> Line:
 def _new_sized(calls: Calls, form: Form) -> SizedKind:
     """The kind of all calls with forms of this family."""
     one: Any = calls.kind
-    inputs, results = form.rows(one)
+    inputs, results = (form.kind.inputs, form.kind.results) if isinstance(form, RowForm) else element_types(one)
     captured = () if isinstance(form, EachForm) else one.captured
     alone = isinstance(form, EachForm)
     kind = SizedKind(one.name, no_function, inputs, results, one.tracked, captured, alone=alone, cell=False)

@@ -17,9 +17,8 @@ from ...core.tensor import Tensor
 from ...core.types import TensorType
 from ...ops.view import Diagonal, Permute, Slice
 from ..gradients import Group, Layout
-from ..kinds import Input
 from ..op_kinds import OpKind
-from .forms import SizedBatch, element_types
+from .forms import SizedBatch
 
 _OPS = (Permute, Slice, Diagonal)  # of which no view has an element twice
 _DIMS = 4  # that views have at most; native code knows it as well
@@ -40,9 +39,6 @@ class ViewForm(NamedTuple):
     @property
     def family(self) -> Any:
         return self[:3]
-
-    def rows(self, kind: OpKind) -> tuple[tuple[Input, ...], tuple[TensorType, ...]]:
-        return element_types(kind)
 
     @classmethod
     def run(cls, batch: SizedBatch) -> Group:
