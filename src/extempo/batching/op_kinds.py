@@ -28,13 +28,14 @@ Slot = tuple[Any] | None  # of an input: what is part of the kind, None for an o
 class OpKind(CallKind):
     """A kind that is one op."""
 
-    __slots__ = ("attrs", "form", "op", "rows", "single", "sized", "slots", "types")
+    __slots__ = ("attrs", "form", "is_new", "op", "rows", "single", "sized", "slots", "types")
 
     op: type[Op]
     attrs: dict[str, Any]
     types: tuple[Input, ...]  # of all inputs of the op
     slots: tuple[Slot, ...]
     single: bool  # whether the op has one result
+    is_new: bool  # until its first call is recorded
     rows: Any  # its form by rows, or None (`size_forms`); MISSING until somebody asks
     sized: dict[tuple[bool, ...], list[Any]]  # of a row: kinds of calls that have rows of it, by their columns
     form: Any  # in which its calls run with those of other sizes, if they do
@@ -133,7 +134,7 @@ def _new_kind(op: type[Op], types: tuple[Input, ...], attrs: dict[str, Any], slo
     kind = OpKind(op.name, run, operands, results, tracked, weights, alone=random, cell=False, stacks=stacks)
     kind.op, kind.attrs, kind.types, kind.slots = op, attrs, types, slots
     kind.single = not several
-    kind.rows, kind.form, kind.sized = MISSING, None, {}
+    kind.is_new, kind.rows, kind.form, kind.sized = True, MISSING, None, {}
     return kind
 
 

@@ -23,7 +23,7 @@ from .call_cache import learn_op, recorder
 from .cells import find, pass_over
 from .greenlets import GreenletHub
 from .kinds import takes_numbers
-from .op_kinds import MISSING, kind_of
+from .op_kinds import kind_of
 from .parts import Stretch, stretch_of
 from .sizes.together import adopt
 
@@ -70,7 +70,8 @@ class SampleTracer:
             if stretch is not None:
                 return self._part(op, inputs[0], stretch, grad)
         kind, operands = kind_of(op, inputs, attrs, grad)
-        if kind.rows is MISSING and kind.waits_with is None:
+        if kind.is_new:
+            kind.is_new = False
             adopt(kind)
         if not operands and not kind.alone:
             made = run.constant(kind, self.number)
