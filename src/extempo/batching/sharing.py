@@ -16,10 +16,12 @@ import numpy as np
 from ..core.graph import Node
 from ..core.storage import Array
 from ..core.tensor import Tensor
+from ..core.types import count
 from .agenda import Calls
 from .kinds import SharedTensor
 
 _NOBODY_ELSE = 2  # references to a tensor that only a table has: the table's, and that of the one who counts
+_SMALL = 8  # elements
 _FEW_CALLS = 4  # for each choice of large tensors, below which calls are not split: batches would be too small
 
 
@@ -54,7 +56,12 @@ class SameViews:
     def add(self, values: Iterable[int], outside: Mapping[int, Tensor]) -> None:
         """Look at tensors from outside that are new."""
         for value in values:
-            if outside[value]._alias is not None and _is_free(outside, value):
+            t = outside[value]
+            # Small ones without gradients cost less to stack than to compare.
+            if t._alias is None or (type(t._history) is not Node and count(t._type.shape) < _SMALL):
+                continue
+            del t  # who else has it is counted
+            if _is_free(outside, value):
                 t = outside[value]
                 seen = id(t._alias.base), t._type, t.requires_grad, _memory_of(t._values())
                 first = self._first.setdefault(seen, value)
