@@ -111,7 +111,7 @@ def noting(monkeypatch):
             [
                 self.n_values,
                 list(self._numbers),
-                [] if (parts := self._parts.all()) is None else parts.tolist(),
+                self._parts._words[:],
                 [(value, array.ravel().tolist()) for value, _, array in self._met],
                 list(map(describe_where, self.notes.reads)),
                 [

@@ -205,7 +205,7 @@ class Cell(CellOfFunction):
     def _has_many_sizes(self, key: tuple[Any, ...]) -> bool:
         """Whether a new signature is one of many that differ in sizes only: then the cell runs as its ops from now on.
 
-        Ops of different sizes run together (`sized_calls`), so a trace for each size would only cost.
+        Ops of different sizes run together (`sizes`), so a trace for each size would only cost.
         """
         alike = without_sizes(key)
         same = [layout for other, layout in self._layouts.items() if without_sizes(other) == alike]

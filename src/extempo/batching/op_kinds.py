@@ -36,7 +36,7 @@ class OpKind(CallKind):
     slots: tuple[Slot, ...]
     single: bool  # whether the op has one result
     is_new: bool  # until its first call is recorded
-    rows: Any  # its form by rows, or None (`size_forms`); MISSING until somebody asks
+    rows: Any  # its form by rows, or None (`sizes/by_rows`); MISSING until somebody asks
     sized: dict[tuple[bool, ...], list[Any]]  # of a row: kinds of calls that have rows of it, by their columns
     form: Any  # in which its calls run with those of other sizes, if they do
 

@@ -92,15 +92,7 @@ class Parts:
     def take_waiting(self) -> Array | None:
         """Those that the table does not have yet: a row of words for each; None if there are none."""
         first, self._first_waiting = self._first_waiting, len(self._words)
-        return self._as_array(first) if first < len(self._words) else None
-
-    def all(self) -> Array | None:
-        """All of them, in the same form."""
-        return self._as_array(0) if self._words else None
+        return np.array(self._words[first:], np.int64).reshape(-1, WORDS) if first < len(self._words) else None
 
     def is_waiting(self) -> bool:
         return self._first_waiting < len(self._words)
-
-    def _as_array(self, first: int) -> Array:
-        made: Array = np.array(self._words[first:], np.int64).reshape(-1, WORDS)
-        return made
