@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 
 from extempo.backends.llvm.ir import machine
-from extempo.backends.llvm.ir.machine import Emitter, Machine, Processor
+from extempo.backends.llvm.ir.machine import Machine, ObjectEmitter, Processor
 from extempo.backends.llvm.threads import pool
 
 ARM64 = Processor("aarch64-unknown-linux-gnu", "generic", "+neon")
@@ -40,7 +40,7 @@ def has_backend() -> bool:
     return True
 
 
-def faults(emitter: Emitter, text: str, kind: str) -> Iterator[str]:
+def faults(emitter: ObjectEmitter, text: str, kind: str) -> Iterator[str]:
     """What is wrong with the text on arm64."""
     if "@llvm.x86." in text:
         yield "has instructions of x86"
@@ -57,7 +57,7 @@ class Collector:
     """Emits for arm64 what the host's machine compiles."""
 
     def __init__(self) -> None:
-        self.emitter = Emitter(ARM64)
+        self.emitter = ObjectEmitter(ARM64)
         self.n_texts = 0
         self.found: list[str] = []
 

@@ -91,7 +91,7 @@ def test_what_has_no_binding_is_planned(monkeypatch):
     def write(m):
         return [m.op("exp", m.input(m.n, 3))]
 
-    monkeypatch.setattr(row_templates, "Binding", refuse)
+    monkeypatch.setattr(row_templates, "AffineBinding", refuse)
     sizes = [n for n in (9, 16, 12, 64, 33, 48) for _ in range(8)]
     assert same_bits(write, lambda n: [(n, 3)], sizes) == 0
 

@@ -10,7 +10,7 @@ from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32
 from extempo.scheduling.interleaved_parts import _joined, with_product, with_sums
-from extempo.scheduling.lowering import form_of
+from extempo.scheduling.lowering import lowered_op
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -29,12 +29,12 @@ def test_a_dimension_of_size_one_belongs_to_no_group():
 
 
 def nodes_of(name, t):
-    expression = form_of(REGISTRY[name], (t,), {}).expression
+    expression = lowered_op(REGISTRY[name], (t,), {}).expression
     return ((expression, (0,)),)
 
 
 def summed(t, dim):
-    return form_of(REGISTRY["sum"], (t,), {"dim": dim, "keepdim": False}).bound.parts
+    return lowered_op(REGISTRY["sum"], (t,), {"dim": dim, "keepdim": False}).bound.parts
 
 
 def test_a_sum_and_its_cluster_are_one_instruction_where_the_cluster_can_follow_the_sum():
@@ -51,7 +51,7 @@ def test_a_sum_and_its_cluster_are_one_instruction_where_the_cluster_can_follow_
 
 def test_a_product_is_followed_by_a_cluster_of_its_own_rows_and_columns():
     a, b, t = (TensorType(shape, float32) for shape in ((300, 8), (8, 400), (300, 400)))
-    bound = form_of(REGISTRY["matmul"], (a, b), {}).bound
+    bound = lowered_op(REGISTRY["matmul"], (a, b), {}).bound
     own = (nodes_of("tanh", t), (0,), t.shape)
     made = with_product(*own, ((1600, 4), (1600, 4)), bound.parts, bound.address, bound.meta, 3)
     assert (made.rows, made.columns) == ([1600, 1600], [4, 4])

@@ -11,8 +11,8 @@ from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32, float64
 from extempo.scheduling.fusion import Cluster, ScheduleUnits
 from extempo.scheduling.kernel_selection import fit, operand_dtypes, reduced
-from extempo.scheduling.lowering import form_of
-from extempo.scheduling.program import Program
+from extempo.scheduling.lowering import lowered_op
+from extempo.scheduling.program import PlanProgram
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -22,12 +22,12 @@ T = TensorType((4, 6), float32)
 
 def cluster_of(write, outputs=None):
     """The one cluster of a program of two inputs."""
-    program = Program()
+    program = PlanProgram()
     a, b = program.input(-1, T, None), program.input(-2, T, None)
 
     def op(name, *codes):
         kinds = tuple(program.types[code] for code in codes)
-        return program.apply(form_of(REGISTRY[name], kinds, {}), codes, 0)[0]
+        return program.apply(lowered_op(REGISTRY[name], kinds, {}), codes, 0)[0]
 
     made = write(op, a, b)
     units = ScheduleUnits(program, program.nodes, made)
@@ -47,7 +47,7 @@ def test_what_is_left_for_some_results_is_what_they_are_made_of():
 
 
 def test_the_dtypes_of_operands_are_those_that_nodes_read():
-    expression = form_of(REGISTRY["add"], (TensorType((2,), float64),) * 2, {}).expression
+    expression = lowered_op(REGISTRY["add"], (TensorType((2,), float64),) * 2, {}).expression
     assert operand_dtypes(((expression, (1, 0)),), 2) == (float64, float64)
 
 

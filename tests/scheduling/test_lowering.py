@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite", reason="plans are native code")
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32, int64
-from extempo.scheduling.lowering import additions, copy_bound, form_of, of_step
+from extempo.scheduling.lowering import additions, copy_bound, lowered_op, of_step
 from extempo.scheduling.request import Request, Unplannable, plan
 
 from .taping import draw, record
@@ -30,8 +30,8 @@ def test_what_has_no_native_code_is_said_to_have_none():
 def test_an_elementwise_op_is_an_expression_and_any_other_a_routine():
     t = TensorType((5, 4), float32)
     add, product = (
-        form_of(REGISTRY["add"], (t, float), {}),
-        form_of(REGISTRY["matmul"], (t, TensorType((4, 3), float32)), {}),
+        lowered_op(REGISTRY["add"], (t, float), {}),
+        lowered_op(REGISTRY["matmul"], (t, TensorType((4, 3), float32)), {}),
     )
     assert (add.bound, product.expression) == (None, None)
     assert add.results == (t,)
@@ -41,9 +41,9 @@ def test_an_elementwise_op_is_an_expression_and_any_other_a_routine():
 
 def test_ops_that_refuse_values_and_routines_that_read_integers_may_fail():
     t, rows = TensorType((5, 4), float32), TensorType((3,), int64)
-    assert form_of(REGISTRY["floor_divide"], (t, t), {}).may_fail
-    assert not form_of(REGISTRY["mul"], (t, t), {}).may_fail
-    assert form_of(REGISTRY["embedding"], (t, rows, NoneType), {"by_frequency": False}).may_fail
+    assert lowered_op(REGISTRY["floor_divide"], (t, t), {}).may_fail
+    assert not lowered_op(REGISTRY["mul"], (t, t), {}).may_fail
+    assert lowered_op(REGISTRY["embedding"], (t, rows, NoneType), {"by_frequency": False}).may_fail
 
 
 def test_steps_of_one_signature_share_a_form():

@@ -11,8 +11,8 @@ from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32
 from extempo.scheduling.layout import row_major
-from extempo.scheduling.lowering import form_of
-from extempo.scheduling.program import Program
+from extempo.scheduling.lowering import lowered_op
+from extempo.scheduling.program import PlanProgram
 from extempo.scheduling.request import Unplannable
 from extempo.scheduling.row_templates import RowTemplate, part_of
 
@@ -28,7 +28,7 @@ class Making:
 
     def __init__(self, n):
         self.n = n
-        self.program = Program()
+        self.program = PlanProgram()
         self.inputs = []
 
     def input(self, *shape):
@@ -39,7 +39,7 @@ class Making:
     def op(self, name, *codes, **attrs):
         types = self.program.types
         kinds = tuple(types[c] if c < len(types) else float for c in codes)
-        (value,) = self.program.apply(form_of(REGISTRY[name], kinds, attrs), codes, 0)
+        (value,) = self.program.apply(lowered_op(REGISTRY[name], kinds, attrs), codes, 0)
         return value
 
     def transposed(self, value):
@@ -144,7 +144,7 @@ def test_the_same_has_to_be_done_at_all_sizes():
     def other_number(m):
         a = m.input(m.n, 3)
         t = m.program.types[a]
-        (y,) = m.program.apply(form_of(REGISTRY["mul"], (t, float), {}), (a, m.program.constant(1.0 / m.n)), 0)
+        (y,) = m.program.apply(lowered_op(REGISTRY["mul"], (t, float), {}), (a, m.program.constant(1.0 / m.n)), 0)
         return [y]
 
     for write in (other_op, more_ops, other_number):
@@ -155,8 +155,8 @@ def test_the_same_has_to_be_done_at_all_sizes():
 def test_constants_are_as_they_were():
     def write(m):
         a = m.input(m.n, 3)
-        form = form_of(REGISTRY["mul"], (m.program.types[a], float), {})
-        return [m.program.apply(form, (a, m.program.constant(2.5)), 0)[0]]
+        lowered = lowered_op(REGISTRY["mul"], (m.program.types[a], float), {})
+        return [m.program.apply(lowered, (a, m.program.constant(2.5)), 0)[0]]
 
     check(write, lambda n: [(n, 3)], lambda a: [a * 2.5])
 

@@ -45,9 +45,9 @@ def test_a_template_applies_the_ops_of_the_vjp_in_order():
     template = gradient_of(step_of(lambda x, w: x @ w, draw(5, 4), draw(4, 3)))
     assert type(template) is VjpTemplate
     assert (template.cotangents, template.zeros, template.reads, template.numbers) == ((0,), (), (1, 2), ())
-    assert [node.op for node in template.nodes if node.form is not None] == ["matmul", "matmul"]
+    assert [node.op for node in template.nodes if node.lowered is not None] == ["matmul", "matmul"]
     assert [i for i, _ in template.outputs] == [0, 1]
-    (view, *_) = [node for node in template.nodes if node.form is None]
+    (view, *_) = [node for node in template.nodes if node.lowered is None]
     assert view.op == "permute"
 
 

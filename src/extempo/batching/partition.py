@@ -16,7 +16,7 @@ from ..core.trace_tree import NONE, NUMBER
 from ..core.types import TensorType
 from ..scheduling.backward import BackwardBuilder
 from ..scheduling.lowering import additions, of_step
-from ..scheduling.program import CONSTANT, Program
+from ..scheduling.program import CONSTANT, PlanProgram
 from ..scheduling.request import Unplannable
 from ..scheduling.row_templates import Part, part_of
 from .row_tracer import KindTrace
@@ -28,7 +28,7 @@ class Partition:
     def __init__(self, trace: KindTrace, n: int, seeded: Sequence[bool]) -> None:
         """`seeded`: which results come with a gradient."""
         self._trace, self._n = trace, n
-        self._program = program = Program()
+        self._program = program = PlanProgram()
         self._values = values = _PartitionValues()
         for index, leaf in enumerate(trace.leaves):
             values[-1 - index] = program.input(-1 - index, leaf.type, leaf.strides)

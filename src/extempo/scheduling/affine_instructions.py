@@ -30,7 +30,7 @@ from ..symbolic.sym_int import DataDependent, GuardedCache, SymInt
 from .codegen import InstructionEmitter
 from .fusion import Cluster, ScheduleUnits
 from .memory_planner import ALIGNMENT
-from .program import ROUTINE, Program
+from .program import ROUTINE, PlanProgram
 from .request import Run, Unplannable
 
 SMALLEST = 8  # up to here every number of rows is planned: routines do something else for few rows, and n is small
@@ -53,14 +53,14 @@ class Emission(NamedTuple):
     """A template's instructions at one number of rows."""
 
     n_rows: int
-    program: Program
+    program: PlanProgram
     varying: list[Bound]  # routines whose sizes depend on the number of rows
     emitter: InstructionEmitter
     code: Any  # Unfinished, complete
 
 
 def emitted(
-    n: int, program: Program, units: ScheduleUnits, inputs: Any, outputs: Any, kinds: Any, varying: Any
+    n: int, program: PlanProgram, units: ScheduleUnits, inputs: Any, outputs: Any, kinds: Any, varying: Any
 ) -> Emission:
     emitter = InstructionEmitter(units, outputs, inputs, kinds)
     code = emitter.run()
@@ -73,7 +73,7 @@ class Ranges:
 
     def __init__(
         self,
-        make: Callable[[Sequence[int]], Binding],
+        make: Callable[[Sequence[int]], AffineBinding],
         planned_before: int = PLANNED_BEFORE,
         with_powers: bool = True,
     ) -> None:
@@ -82,7 +82,7 @@ class Ranges:
         `with_powers`: whether powers of two, from which on much is done in another way, belong to the ranges below.
         """
         self._make, self._planned_before, self._with_powers = make, planned_before, with_powers
-        self._found: dict[tuple[int, int], Binding | None] = {}
+        self._found: dict[tuple[int, int], AffineBinding | None] = {}
         self._n_planned: dict[tuple[int, int], int] = {}
         self._n_failed: dict[int, int] = {}  # by the power of two at the end
 
@@ -116,7 +116,7 @@ class Ranges:
     def n_bound(self) -> int:
         return sum(binding is not None for binding in self._found.values())
 
-    def _bound(self, first: int, last: int, top: int) -> Binding | None:
+    def _bound(self, first: int, last: int, top: int) -> AffineBinding | None:
         try:
             return self._make((first, (first + last) // 2, last))
         except TooWide:
@@ -145,7 +145,7 @@ class _Cuttable(NamedTuple):
     where: int  # how they are cut
 
 
-class Binding:
+class AffineBinding:
     """The instructions for all numbers of rows between the smallest and the largest of three.
 
     The constructor raises Unplannable where what was emitted at the three differs in more than numbers.

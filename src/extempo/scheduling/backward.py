@@ -5,9 +5,9 @@ first is taken as it is, later ones are added to it: floating-point sums depend 
 bits only if every sum has eager's order.
 
 The gradient of a slice is added into its part of the whole's gradient, which is a buffer. Eager mode begins with zeros
-there. A plan sees all parts beforehand, so while they do not overlap (`Parts.is_new`) each is written without reading
-what it is added to, as g + 0.0, which differs from g for -0.0 only, as eager's sum does; and a buffer that parts cover
-wholly is never set to zero. A loop over time steps that slices its input has one such buffer, written once.
+there. A plan sees all parts beforehand, so while they do not overlap (`GradientBuffer.is_new`) each is written without
+reading what it is added to, as g + 0.0, which differs from g for -0.0 only, as eager's sum does; and a buffer that parts
+cover wholly is never set to zero. A loop over time steps that slices its input has one such buffer, written once.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..core.op import REGISTRY
 from ..core.strides import Order
 from ..core.trace_tree import NUMBER, TraceOp
 from ..core.types import TensorType
-from .layout import Layout, Region, reshaped_strides, row_major, slice_region, view_layout
-from .lowering import Form, additions, form_of
-from .program import ELEMENTWISE, UPDATE, Program
+from .layout import Region, ViewLayout, reshaped_strides, row_major, slice_region, view_layout
+from .lowering import LoweredOp, additions, lowered_op
+from .program import ELEMENTWISE, UPDATE, PlanProgram
 from .request import Unplannable
 from .vjp_templates import GRADIENTS, DerivedKernel, TemplateConstant, TemplateNode, VjpTemplate, gradient_of
 
-_FITS: Cache[Any, Form] = Cache("sums in plans", 4_000)
+_FITS: Cache[Any, LoweredOp] = Cache("sums in plans", 4_000)
 _REGIONS: Cache[Any, Region] = Cache("slices in plans", 8_000)
 
 
-class Parts:
+class GradientBuffer:
     """A gradient that is put together from parts, in a buffer. While parts do not overlap, each is written once."""
 
     def __init__(self, buffer: int, apart: bool) -> None:
@@ -67,7 +67,7 @@ class BackwardBuilder:
 
     def __init__(
         self,
-        program: Program,
+        program: PlanProgram,
         steps: Sequence[TraceOp],
         values: dict[int, int],
         asked: tuple[int, ...] | None = None,
@@ -79,10 +79,10 @@ class BackwardBuilder:
         self._on_the_way: dict[int, int] = {}  # gradients of traced values that are asked for
         self.steps = steps
         self.values = values  # of refs
-        self.gradients: dict[int, int | Parts] = {}
-        self.parts: list[Parts] = []
+        self.gradients: dict[int, int | GradientBuffer] = {}
+        self.parts: list[GradientBuffer] = []
         self._zero: int | None = None  # the code of 0.0, once it is needed
-        self._layouts: dict[Any, tuple[TemplateNode, Layout | None]] = {}  # of templates' views, and whose they are
+        self._layouts: dict[Any, tuple[TemplateNode, ViewLayout | None]] = {}  # of templates' views, and whose they are
 
     def visit(self, first: int, end: int) -> None:
         """Steps from `end` - 1 down to `first`."""
@@ -97,7 +97,7 @@ class BackwardBuilder:
                 continue
             if g is None or not step.tracked:
                 continue
-            if type(g) is Parts:
+            if type(g) is GradientBuffer:
                 g = g.buffer
             if step.op.embeds:
                 self._add_part(index, step, g)  # type: ignore[arg-type] # a value
@@ -124,10 +124,10 @@ class BackwardBuilder:
                 self.program.zeroed.add(parts.buffer)
         return found
 
-    def _whole(self, g: int | Parts) -> int:
-        return g.buffer if isinstance(g, Parts) else g
+    def _whole(self, g: int | GradientBuffer) -> int:
+        return g.buffer if isinstance(g, GradientBuffer) else g
 
-    def _visit_several(self, index: int, step: TraceOp, found: list[int | Parts | None]) -> None:
+    def _visit_several(self, index: int, step: TraceOp, found: list[int | GradientBuffer | None]) -> None:
         given = tuple([g is not None for g in found])
         if step.tracked and True in given:
             gradient = gradient_of(step, given)
@@ -164,15 +164,15 @@ class BackwardBuilder:
         """Undo broadcasting, by the sum that eager mode takes."""
         program = self.program
         own = program.types[value]
-        form = _FITS.get((own, t))
-        if form is None:
+        lowered = _FITS.get((own, t))
+        if lowered is None:
             if is_smaller(own.shape, t.shape):
                 layout = view_layout("expand", own, program.strides(value), {}, t)
                 assert layout is not None
                 return program.view(value, t, layout.strides)
             attrs = {"dim": broadcast_dims(own.shape, t.shape), "keepdim": False}
-            form = _FITS.put((own, t), form_of(REGISTRY["sum"], (own,), attrs))
-        (made,) = program.apply(form, (value,), index)
+            lowered = _FITS.put((own, t), lowered_op(REGISTRY["sum"], (own,), attrs))
+        (made,) = program.apply(lowered, (value,), index)
         return program.view(made, t, row_major(t))
 
     def _by_template(self, index: int, step: TraceOp, template: VjpTemplate, given: list[int | None]) -> None:
@@ -186,14 +186,14 @@ class BackwardBuilder:
         for i in numbers:
             values.append(refs[i])
         for node in nodes:
-            form, inputs = node.form, node.inputs
-            if form is None:
+            lowered, inputs = node.lowered, node.inputs
+            if lowered is None:
                 values.append(self._view(node, values[inputs[0]], index) if inputs else program.zeros(node.type))
             elif node.constant:
                 codes = tuple([values[i] if type(i) is int else self._constant(i) for i in inputs])
-                values += program.apply(form, codes, index)
+                values += program.apply(lowered, codes, index)
             else:
-                values += program.apply(form, tuple(map(values.__getitem__, inputs)), index)
+                values += program.apply(lowered, tuple(map(values.__getitem__, inputs)), index)
         for i, place in outputs:
             self._add(refs[i], values[place])
 
@@ -214,7 +214,7 @@ class BackwardBuilder:
             self._layouts[key] = (node, layout)
         if layout is not None:
             return program.view(source, node.type, layout.strides, layout.offset)
-        (made,) = program.apply(form_of(REGISTRY[node.op], (own,), node.attrs), (source,), index)
+        (made,) = program.apply(lowered_op(REGISTRY[node.op], (own,), node.attrs), (source,), index)
         return made
 
     # ---- adding up
@@ -223,21 +223,21 @@ class BackwardBuilder:
         gradients = self.gradients
         if ref in gradients:
             before = gradients[ref]
-            whole = before.buffer if type(before) is Parts else before
+            whole = before.buffer if type(before) is GradientBuffer else before
             t = self.program.types[whole]  # type: ignore[index] # a value
             value = self.program.elementwise(additions(t.dtype)[0], (whole, value), t)  # type: ignore[arg-type] # so
         gradients[ref] = value
 
-    def _parts(self, ref: int, whole: TensorType) -> Parts:
+    def _parts(self, ref: int, whole: TensorType) -> GradientBuffer:
         """A buffer for the gradient of `ref`, with what has come so far."""
         program, before = self.program, self.gradients.get(ref)
         if before is None:
-            parts = Parts(program.buffer(whole), apart=True)
+            parts = GradientBuffer(program.buffer(whole), apart=True)
             self.parts.append(parts)
         else:
             copied = program.copy(before)  # type: ignore[arg-type] # a value
             program.buffers.add(copied)
-            parts = Parts(copied, apart=False)
+            parts = GradientBuffer(copied, apart=False)
         self.gradients[ref] = parts
         return parts
 
@@ -245,7 +245,7 @@ class BackwardBuilder:
         """Add into a part of the whole's gradient: to zeros, to what is there, or, the first time, without reading."""
         program, whole = self.program, step.kinds[0]
         parts: Any = self.gradients.get(step.refs[0])
-        if type(parts) is not Parts:
+        if type(parts) is not GradientBuffer:
             if 0 in whole.shape:
                 self.gradients.setdefault(step.refs[0], parts if parts is not None else program.new(whole))
                 return

@@ -40,7 +40,7 @@ from .loop_copies import Copies, Emitted
 from .loop_rerolling import Blocks
 from .lowering import copy_bound
 from .memory_planner import MemoryPlan
-from .program import CONSTANT, COPY, ZERO, Node, Program
+from .program import CONSTANT, COPY, ZERO, Node, PlanProgram
 from .request import Unplannable
 
 _IN_META = frozenset("msfi")  # reads of routines that put something into meta
@@ -54,7 +54,7 @@ _INTERLEAVED: Cache[Any, WithSums | WithProduct | bool] = Cache("clusters of pla
 class _Bases(dict[int, Operand]):
     """(base, offset) of every code; found when first asked for, where it is not that of a root."""
 
-    def __init__(self, program: Program, code: PlanCode, n_inputs: int) -> None:
+    def __init__(self, program: PlanProgram, code: PlanCode, n_inputs: int) -> None:
         self._program = program
         self._code = code
         self._n_inputs = n_inputs

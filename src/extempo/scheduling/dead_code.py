@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from ..core.trace_tree import NUMBER
 from ..core.types import count
-from .program import ELEMENTWISE, UPDATE, Node, Program
+from .program import ELEMENTWISE, UPDATE, Node, PlanProgram
 
 
-def needed_nodes(program: Program, outputs: Sequence[int]) -> list[Node]:
+def needed_nodes(program: PlanProgram, outputs: Sequence[int]) -> list[Node]:
     """The nodes that outputs depend on or that may fail, in order."""
     roots = program.roots
     needed = bytearray(len(roots))
@@ -53,7 +53,7 @@ def needed_nodes(program: Program, outputs: Sequence[int]) -> list[Node]:
     return kept
 
 
-def _as_views(program: Program, node: Node, views: list[int]) -> list[Node] | None:
+def _as_views(program: PlanProgram, node: Node, views: list[int]) -> list[Node] | None:
     """A node for each view of the result instead of one for the result; None where that would not pay."""
     types, places = program.types, program.places
     _, expression, inputs, (result,), step, may_fail = node

@@ -15,7 +15,7 @@ from typing import Any
 from ..backends.llvm.plans.expressions import Expression
 from ..core.trace_tree import NUMBER
 from .interleaving import Join
-from .program import UPDATE, Node, Program
+from .program import UPDATE, Node, PlanProgram
 
 MAX_INPUTS, MAX_OUTPUTS = 20, 20
 MAX_COST = 50  # of the nodes of a cluster: a kernel takes LLVM about as many milliseconds at most
@@ -57,7 +57,11 @@ class ScheduleUnits:
     """The units of a program, and for every root when it is written and read."""
 
     def __init__(
-        self, program: Program, nodes: Sequence[Node], outputs: Sequence[int], zones: Mapping[int, Any] | None = None
+        self,
+        program: PlanProgram,
+        nodes: Sequence[Node],
+        outputs: Sequence[int],
+        zones: Mapping[int, Any] | None = None,
     ) -> None:
         """`nodes`: those that are needed. `zones`: to which part of the program each value belongs, if nodes of
         different parts are not to be fused."""

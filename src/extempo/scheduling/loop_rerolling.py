@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.trace_tree import NUMBER
-from .backward import Parts
+from .backward import GradientBuffer
 from .fusion import Cluster, ScheduleUnits
 from .interleaving import inputs_of
 from .loop_detection import HEAD, TAIL, Loop
-from .program import CONSTANT, Node, Program
+from .program import CONSTANT, Node, PlanProgram
 
 FORWARD, BACKWARD, LEAF = range(3)
 MODEL, NEXT = HEAD - 1, HEAD  # the windows on both sides of the gap
@@ -41,7 +41,7 @@ class Uneven(Exception):
 class Windows:
     """What each window of the short loop made, noted while nodes are."""
 
-    def __init__(self, loop: Loop, program: Program) -> None:
+    def __init__(self, loop: Loop, program: PlanProgram) -> None:
         self.loop = loop
         self._program = program
         self._spans: dict[Zone, tuple[int, int]] = {}
@@ -87,8 +87,8 @@ class Windows:
                 raise Uneven
 
 
-def _state(g: int | Parts) -> tuple[Any, ...]:
-    if isinstance(g, Parts):
+def _state(g: int | GradientBuffer) -> tuple[Any, ...]:
+    if isinstance(g, GradientBuffer):
         return (g.buffer, g.apart, g.dim, tuple(g.firsts), tuple(g.ends), g.covered)
     return (g,)
 

@@ -20,7 +20,7 @@ from .request import Unplannable
 _REFUSING = frozenset({"binary_cross_entropy", "floor_divide", "remainder", "fmod"})
 
 
-class Form(NamedTuple):
+class LoweredOp(NamedTuple):
     """An op on inputs of certain types, ready for a program. One of `expression` and `bound` is there."""
 
     name: str
@@ -31,41 +31,41 @@ class Form(NamedTuple):
     plain: bool  # an expression that takes any inputs as they are
 
 
-_FORMS: Cache[Any, Form] = Cache("forms of ops in plans", 8_000)
-_OF_SIGNATURES: Cache[Signature, Form] = Cache("forms of recorded steps", 8_000)
+_LOWERED: Cache[Any, LoweredOp] = Cache("lowered ops in plans", 8_000)
+_OF_SIGNATURES: Cache[Signature, LoweredOp] = Cache("lowered ops of traces", 8_000)
 
 
-def of_step(step: TraceOp) -> Form:
-    """The form of a traced op. Signatures are kept and shared, so most are found without hashing types."""
+def of_step(step: TraceOp) -> LoweredOp:
+    """A traced op, lowered. Signatures are kept and shared, so most are found without hashing types."""
     found = _OF_SIGNATURES.get(step.signature)
     if found is None:
         found = _OF_SIGNATURES.put(step.signature, _made(step.op, step.kinds, step.attrs, step.type))
     return found
 
 
-def form_of(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Form:
-    """The form of an op for inputs of these kinds; Unplannable where there is no native code."""
+def lowered_op(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> LoweredOp:
+    """An op lowered for inputs of these kinds; Unplannable where there is no native code."""
     key = (op, kinds, *attrs.items())
     try:
-        found = _FORMS.get(key)
+        found = _LOWERED.get(key)
     except TypeError:  # an attribute that cannot be hashed
         return _made(op, kinds, attrs, op.signature(kinds, attrs).type)
     if found is None:
-        found = _FORMS.put(key, _made(op, kinds, attrs, op.signature(kinds, attrs).type))
+        found = _LOWERED.put(key, _made(op, kinds, attrs, op.signature(kinds, attrs).type))
     return found
 
 
-def _made(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any], type_: Any) -> Form:
+def _made(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any], type_: Any) -> LoweredOp:
     native()
     results: tuple[TensorType, ...] = type_ if type(type_) is tuple else (type_,)
     if isinstance(op.lower, Routine):
         bound = _bound(op, kinds, attrs)
         may_fail = any(isinstance(t, TensorType) and not t.dtype.is_floating_point for t in kinds)
-        return Form(op.name, None, bound, results, may_fail, False)
+        return LoweredOp(op.name, None, bound, results, may_fail, False)
     expression = expressions.of_op(op, kinds, attrs)
     if expression is None:
         raise Unplannable(f"{op.name} has no native code for {', '.join(map(_kind_text, kinds))}")
-    return Form(op.name, expression, None, results, op.name in _REFUSING, NoneType not in kinds)
+    return LoweredOp(op.name, expression, None, results, op.name in _REFUSING, NoneType not in kinds)
 
 
 def _bound(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Bound:

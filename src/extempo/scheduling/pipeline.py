@@ -26,7 +26,7 @@ from .loop_cache import NOT_ALIKE, ShortLoop, StretchedLoop, Work, number_kinds
 from .loop_detection import HEAD, TAIL, Loop, find_loop, shortened
 from .loop_rerolling import BACKWARD, FORWARD, Blocks, Uneven, Windows
 from .lowering import of_step
-from .program import ELEMENTWISE, Node, Program
+from .program import ELEMENTWISE, Node, PlanProgram
 from .request import Plan, Request, Unplannable
 
 Pieces = Iterator[None]
@@ -96,7 +96,7 @@ def _visit(backward: BackwardBuilder, first: int, end: int) -> Pieces:
 class _PlannedValues(dict[int, int]):
     """The value of each ref; made when first asked for, where it is not computed here."""
 
-    def __init__(self, request: Request, program: Program) -> None:
+    def __init__(self, request: Request, program: PlanProgram) -> None:
         self._request = request
         self._program = program
         self._places = [step.place for step in request.steps]
@@ -134,7 +134,7 @@ class Planner:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._steps = request.steps
-        self.program = Program()
+        self.program = PlanProgram()
         self._values = _PlannedValues(request, self.program)
 
     def nodes(self, windows: Windows | None = None) -> Generator[None, None, dict[int, int]]:
@@ -248,7 +248,7 @@ class Planner:
                 place += 1
 
     def _outputs(self, values: list[int]) -> list[int]:
-        """Values that can be handed out: computed here, in memory of their own, each once; see `Program.hand_out`."""
+        """Values that can be handed out: computed here, in memory of their own, each once (`PlanProgram.hand_out`)."""
         program = self.program
         taken = set(program.inputs.values())
         made: list[int] = []

@@ -1,4 +1,4 @@
-"""Program: values and nodes in order, as flat lists; what is fused, laid out in memory and emitted later.
+"""PlanProgram: values and nodes in order, as flat lists; what is fused, laid out in memory and emitted later.
 
 A value is a type and a layout: its root, the value whose memory it is in (itself, unless it is a view), and strides
 and offset there. Values are written once, except buffers: gradients that are put together from parts. Roots that are
@@ -24,7 +24,7 @@ from ..core.strides import Order, kept_order, ordered_strides
 from ..core.trace_tree import NONE, NUMBER
 from ..core.types import TensorType, count
 from .layout import Starts, is_matrix, row_major
-from .lowering import Form
+from .lowering import LoweredOp
 from .request import Unplannable
 
 CONSTANT = NUMBER << 1
@@ -38,7 +38,7 @@ Node = tuple[int, Any, tuple[int, ...], tuple[int, ...], int, bool]
 RootLayout = tuple[tuple[int, ...], int, Starts]  # of a value in its root: strides, offset, starts, in bytes
 
 
-class Program:
+class PlanProgram:
     """Grows by `elementwise`, `apply`, ...: each returns the values that it makes."""
 
     def __init__(self) -> None:
@@ -183,36 +183,36 @@ class Program:
         """Compute a part of a buffer."""
         self.nodes.append((kind, expression, inputs, (region,), -1, False))
 
-    def apply(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
+    def apply(self, lowered: LoweredOp, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         """Run an op: one value for each result."""
-        _, expression, _, results, may_fail, _ = form
+        _, expression, _, results, may_fail, _ = lowered
         if expression is None:
-            return self._routine(form, inputs, step)
+            return self._routine(lowered, inputs, step)
         if NONE in inputs:  # a place that nobody reads
             nothing = self.constant(False)
             inputs = tuple([nothing if code == NONE else code for code in inputs])
         return (self.ordered(expression, inputs, results[0], step, self.order(results[0], inputs), may_fail),)
 
-    def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
-        bound: Bound = form.bound  # type: ignore[assignment] # as it has no expression
+    def _routine(self, lowered: LoweredOp, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
+        bound: Bound = lowered.bound  # type: ignore[assignment] # as it has no expression
         if bound.in_parts and inputs[0] in self.places:
             t = self.types[inputs[0]]
             if is_spread(t.shape, self.strides(inputs[0]), t.dtype.itemsize):
-                raise Unplannable(f"{form.name} takes what was expanded part by part")
+                raise Unplannable(f"{lowered.name} takes what was expanded part by part")
         if not self.places.keys().isdisjoint(inputs):
             inputs = tuple(map(self.readable, inputs, bound.reads))
-        if len(form.results) == 1:
+        if len(lowered.results) == 1:
             result = len(self.types)
-            self.types.append(form.results[0])
+            self.types.append(lowered.results[0])
             self.roots.append(result)
             results: tuple[int, ...] = (result,)
         else:
-            results = tuple(map(self.new, form.results))
+            results = tuple(map(self.new, lowered.results))
         if bound.zeroed:
             for result in results:
                 self.nodes.append((ZERO, None, (), (result,), -1, False))
-        self.nodes.append((ROUTINE, bound, inputs, results, step, form.may_fail))
-        if form.name == "reshape":
+        self.nodes.append((ROUTINE, bound, inputs, results, step, lowered.may_fail))
+        if lowered.name == "reshape":
             self.reordered[results[0]] = inputs[0]
         return results
 

@@ -17,10 +17,10 @@ from ..core.op import Op
 from ..core.trace_tree import NUMBER
 from ..core.types import TensorType
 from ..symbolic.affine import Affine, AffineFit
-from .affine_instructions import Binding, Emission, Ranges, emitted
+from .affine_instructions import AffineBinding, Emission, Ranges, emitted
 from .dead_code import needed_nodes
 from .fusion import ScheduleUnits
-from .program import CONSTANT, ROUTINE, UPDATE, Node, Program
+from .program import CONSTANT, ROUTINE, UPDATE, Node, PlanProgram
 from .request import Run, Unplannable
 
 N_SIZES = 3
@@ -30,13 +30,13 @@ _TAKE_ZEROS = frozenset({"linear_gradient", "matmul", "reshape", "sum", "sum_row
 class Part(NamedTuple):
     """Some nodes, in order, and what they read and make."""
 
-    program: Program
+    program: PlanProgram
     nodes: list[Node]
     inputs: list[int]
     outputs: list[int]
 
 
-def part_of(whole: Program, nodes: Iterable[int], outputs: Sequence[int]) -> tuple[Part, list[int]]:
+def part_of(whole: PlanProgram, nodes: Iterable[int], outputs: Sequence[int]) -> tuple[Part, list[int]]:
     """The nodes of these positions as a part that makes `outputs`, and the values that it reads from outside.
 
     Outputs are values that the nodes make, each of them once; a view is copied.
@@ -72,9 +72,11 @@ def _same_node(a: Node, b: Node) -> bool:
 class _Renumbered:
     """A program of some nodes of another."""
 
-    def __init__(self, whole: Program, nodes: list[Node]) -> None:
+    def __init__(self, whole: PlanProgram, nodes: list[Node]) -> None:
         self._whole = whole
-        self.program = program = Program()  # `inputs`: what each value that comes from outside is in the other program
+        self.program = program = (
+            PlanProgram()
+        )  # `inputs`: what each value that comes from outside is in the other program
         self.values = _RowValues(self._value)
         self._constants = list(whole.constants)
         self._made = {whole.roots[result] for node in nodes for result in node[3]}
@@ -138,7 +140,7 @@ class RowTemplate:
         self._nodes = self._varying_nodes(fit, [p.nodes for p in parts])
         self._ranges = Ranges(self._binding)
 
-    def _check(self, programs: Sequence[Program]) -> None:
+    def _check(self, programs: Sequence[PlanProgram]) -> None:
         first, *others = programs
         for other in others:
             if (
@@ -193,8 +195,8 @@ class RowTemplate:
             if collects:
                 gc.enable()
 
-    def _binding(self, sizes: Sequence[int]) -> Binding:
-        return Binding([self._emitted(n) for n in sizes], lambda n: self._bounds(n, self._sizes.at(n)))
+    def _binding(self, sizes: Sequence[int]) -> AffineBinding:
+        return AffineBinding([self._emitted(n) for n in sizes], lambda n: self._bounds(n, self._sizes.at(n)))
 
     def _emitted(self, n: int) -> Emission:
         part, bounds = self._filled(n)
@@ -212,7 +214,7 @@ class RowTemplate:
     def _filled(self, n: int) -> tuple[Part, list[Bound]]:
         """The part for n rows, and its routines that vary."""
         first = self._part.program
-        program = Program()
+        program = PlanProgram()
         program.types = list(first.types)
         types = self._sizes.at(n)
         for i, k in self._types:
@@ -238,7 +240,7 @@ class RowTemplate:
         return Part(program, nodes, self._part.inputs, self._part.outputs), bounds
 
 
-def _sorted_places(program: Program) -> list[Any]:
+def _sorted_places(program: PlanProgram) -> list[Any]:
     return [program.places[value] for value in sorted(program.places)]
 
 

@@ -14,7 +14,7 @@ from ..backends.llvm.plans.background import CompileJob
 from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..core.op import Op
 from ..symbolic.affine import Affine, AffineFit, at_size
-from .affine_instructions import Binding, Emission, Ranges, TooWide
+from .affine_instructions import AffineBinding, Emission, Ranges, TooWide
 from .codegen import InstructionEmitter
 from .fusion import ScheduleUnits
 from .loop_cache import number_kinds
@@ -66,7 +66,7 @@ class SizeRange:
         """Ranges of sizes that have their instructions."""
         return self._ranges.n_bound
 
-    def _binding(self, sizes: Sequence[int]) -> Binding:
+    def _binding(self, sizes: Sequence[int]) -> AffineBinding:
         largest, smallest = self._planned(sizes[-1]), self._planned(sizes[0])
         if largest[3].nbytes - smallest[3].nbytes > MOST_WASTE:
             raise TooWide("too much memory would be wasted")
@@ -80,7 +80,7 @@ class SizeRange:
             Emission(n, emitter.program, [node[1] for node in varying.nodes(own)], emitter, code)
             for n, (code, _, _, emitter, own) in zip(sizes, planned, strict=True)
         ]
-        binding = Binding(emissions, varying.bounds)
+        binding = AffineBinding(emissions, varying.bounds)
         self._made = (used, gradients, emitter.n_instructions, emitter.n_fused, emitter.nbytes)
         return binding
 

@@ -1,4 +1,4 @@
-"""The gradient of an op as a plan needs it: lists of forms, from the trace of its `vjp` that eager mode has, too.
+"""The gradient of an op as a plan needs it: lists of lowered ops, from the trace of its `vjp` that eager mode has, too.
 
 Two kinds. Elementwise ops whose dtypes agree have one expression for each input that needs a gradient
 (`DerivedKernel`), as the eager engine has one kernel for them. Everything else is a `VjpTemplate`: nodes to be applied
@@ -24,7 +24,7 @@ from ..core.trace_tree import TraceOp
 from ..core.types import TensorType
 from ..dispatch.graph_tracer import GraphTracer
 from ..errors import ExtempoError
-from .lowering import Form, form_of
+from .lowering import LoweredOp, lowered_op
 from .request import Unplannable
 
 
@@ -39,7 +39,7 @@ class DerivedKernel(NamedTuple):
 
 
 class TemplateNode(NamedTuple):
-    form: Form | None  # None: a view, or new zeros
+    lowered: LoweredOp | None  # None: a view, or new zeros
     op: str
     attrs: dict[str, Any]
     inputs: tuple[Any, ...]  # places in the template's list of values, or Constants
@@ -179,12 +179,12 @@ class _Builder:
         self._places[node] = self._n_values
         self._n_values += len(type_) if type(type_) is tuple else 1
         name = node.op.name
-        form = None if name in _VIEWS else form_of(node.op, kinds, node.attrs)
-        if form is None and not all(isinstance(i, TemplateConstant) for i in inputs[1:]):
+        lowered = None if name in _VIEWS else lowered_op(node.op, kinds, node.attrs)
+        if lowered is None and not all(isinstance(i, TemplateConstant) for i in inputs[1:]):
             raise Unplannable(f"a gradient with a {name} that begins where a number says")
         constant = any(isinstance(i, TemplateConstant) for i in inputs)
         first = type_[0] if type(type_) is tuple else type_
-        self.nodes.append(TemplateNode(form, name, node.attrs, inputs, first, constant))
+        self.nodes.append(TemplateNode(lowered, name, node.attrs, inputs, first, constant))
 
     def _input(self, source: Any) -> Any:
         if not isinstance(source, Node):

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from extempo.backends.llvm.ir.builder import IRModule
-from extempo.backends.llvm.ir.machine import KERNEL, RARE, Emitter
+from extempo.backends.llvm.ir.machine import KERNEL, RARE, ObjectEmitter
 from extempo.backends.llvm.threads.pool import _FUTEX_CALLS, target
 from extempo.backends.llvm.threads.thread_code import write_threads
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not check["has_backend"](), reason="this LLVM ca
 
 
 def faults(text: str, kind: str = KERNEL) -> list[str]:
-    return list(check["faults"](Emitter(check["ARM64"]), text, kind))
+    return list(check["faults"](ObjectEmitter(check["ARM64"]), text, kind))
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_a_library_call_that_llvm_makes_up_is_found():
 def test_a_vector_wider_than_a_register_is_taken_apart():
     text = "define <8 x float> @kernel(<8 x float> %a) {\n  %r = fadd <8 x float> %a, %a\n  ret <8 x float> %r\n}\n"
     assert faults(text) == []
-    assert Emitter(check["ARM64"]).assembly(text).count("fadd") == 2
+    assert ObjectEmitter(check["ARM64"]).assembly(text).count("fadd") == 2

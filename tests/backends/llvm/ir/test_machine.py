@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from extempo.backends.llvm.ir.builder import IRModule, i64
-from extempo.backends.llvm.ir.machine import CALLS, Emitter, Machine, Processor, host, machine
+from extempo.backends.llvm.ir.machine import CALLS, Machine, ObjectEmitter, Processor, host, machine
 
 
 def answering(name, number):
@@ -109,6 +109,6 @@ def test_vectors_and_linking_follow_from_the_processor(processor, vector_bytes, 
 
 def test_an_emitter_for_the_host_emits_what_is_loaded_here():
     module = answering("nine", 9)
-    emitter = Emitter(host())
+    emitter = ObjectEmitter(host())
     assert emitter.object_code(module.text(), CALLS).startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe"))
     assert "nine" in emitter.assembly(module.text())

@@ -28,7 +28,7 @@ _STARTS = _SOURCE_SHAPE + MAX_NDIM  # (input, source dimension, how far it reach
 _SIZE = _STARTS + 3 * MAX_NDIM
 
 
-class Map(NamedTuple):
+class DimensionMap(NamedTuple):
     """Where each dimension of a view runs in its source (-1: nowhere) and by which step, and what starts move it."""
 
     sources: tuple[int, ...]
@@ -37,7 +37,7 @@ class Map(NamedTuple):
     contiguous: bool = False  # the elements in order, under another shape
 
 
-def _slice(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+def _slice(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> DimensionMap:
     sources: list[int] = []
     steps: list[int] = []
     starts: list[tuple[int, int]] = []
@@ -61,29 +61,29 @@ def _slice(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
     for rest in range(dim, len(x.shape)):
         sources.append(rest)
         steps.append(1)
-    return Map(tuple(sources), tuple(steps), tuple(starts))
+    return DimensionMap(tuple(sources), tuple(steps), tuple(starts))
 
 
-def _permute(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
-    return Map(attrs["dims"], (1,) * len(x.shape))
+def _permute(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> DimensionMap:
+    return DimensionMap(attrs["dims"], (1,) * len(x.shape))
 
 
-def _reshape(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+def _reshape(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> DimensionMap:
     if x.shape == result.shape:  # as NumPy has it: strides of sizes 1 stay
-        return Map(tuple(range(len(x.shape))), (1,) * len(x.shape))
-    return Map((-1,) * len(result.shape), (0,) * len(result.shape), (), contiguous=True)
+        return DimensionMap(tuple(range(len(x.shape))), (1,) * len(x.shape))
+    return DimensionMap((-1,) * len(result.shape), (0,) * len(result.shape), (), contiguous=True)
 
 
-def _expand(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+def _expand(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> DimensionMap:
     lead = len(result.shape) - len(x.shape)
     sources, steps = [-1] * lead, [0] * lead
     for dim, size in enumerate(x.shape):
         sources.append(dim)
         steps.append(int(size != 1))  # as NumPy has it, also where 1 stays 1
-    return Map(tuple(sources), tuple(steps))
+    return DimensionMap(tuple(sources), tuple(steps))
 
 
-_MAPS: dict[str, Callable[[TensorType, TensorType, dict[str, Any]], Map]] = {
+_MAPS: dict[str, Callable[[TensorType, TensorType, dict[str, Any]], DimensionMap]] = {
     "slice": _slice,
     "permute": _permute,
     "reshape": _reshape,

@@ -70,7 +70,7 @@ def host() -> Processor:
     return Processor(llvm.Target.from_default_triple().triple, llvm.get_host_cpu_name(), features)
 
 
-class Emitter:
+class ObjectEmitter:
     """Makes object code of IR text, for a processor that need not be the host's."""
 
     def __init__(self, processor: Processor) -> None:
@@ -112,7 +112,7 @@ class Machine:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self.processor = host()
-        self._emitter = Emitter(self.processor)
+        self._emitter = ObjectEmitter(self.processor)
         self._jit = llvm.create_lljit_compiler(self._emitter.targets[KERNEL], use_jit_link=self.processor.links_nearby)
         version = ".".join(map(str, llvm.llvm_version_info))
         self._identity = (llvmlite.__version__, version, *self.processor)

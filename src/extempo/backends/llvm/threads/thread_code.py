@@ -150,7 +150,7 @@ def _write_stop(module: IRModule) -> None:
 # ---- the caller
 
 
-class _Frame:
+class _JobFrame:
     """What a caller knows of its job's course."""
 
     saved, began, last = range(3)  # Python's thread state, or null; when it began, and its last chunk ended
@@ -181,7 +181,7 @@ class _Frame:
 def _write_turn(module: IRModule) -> None:
     """What the caller does after each of its chunks: note the time, and think of other Python threads."""
     with module.function("turn", void, internal=True, frame=ptr) as b:
-        frame = _Frame(b, b.arg("frame"))
+        frame = _JobFrame(b, b.arg("frame"))
         now = call(b, "now", i64)
         frame.set(frame.last, now)
         with b.if_(now - frame.get(frame.began) > GIL_TURN):
@@ -224,7 +224,7 @@ def _write_wake_helpers(module: IRModule) -> None:
 def _write_wait(module: IRModule) -> None:
     """Wait for the chunks that helpers still run."""
     with module.function("wait", void, internal=True, frame=ptr, chunk_time=i64) as b:
-        words, frame = Words(b), _Frame(b, b.arg("frame"))
+        words, frame = Words(b), _JobFrame(b, b.arg("frame"))
         until = frame.get(frame.last) + b.arg("chunk_time") * 2 + PATIENCE
         left, now = b.var(i32, words.load("pending")), b.var(i64, 0)
         with b.while_(lambda: (left.value != 0) & (now.value < until)):
@@ -266,7 +266,7 @@ def _write_shared(module: IRModule) -> None:
     """Run chunks first .. first + count - 1 with the helpers."""
     args = {"function": ptr, "context": ptr, "first": i64, "count": i64, "frame": ptr}
     with module.function("run_shared", void, internal=True, **args) as b:
-        words, frame, times = Words(b), _Frame(b, b.arg("frame")), _ChunkTime(b)
+        words, frame, times = Words(b), _JobFrame(b, b.arg("frame")), _ChunkTime(b)
         opened = call(b, "now", i64)
         _open_job(b, words)
         others = b.cast("trunc", b.arg("count") - 1, i32)
@@ -337,7 +337,7 @@ def _write_parallel(module: IRModule) -> None:
             with b.loop(0, n_chunks) as i:
                 b.call_address(function, void, context, i)
             b.ret()
-        frame = _Frame(b, b.array(i64, 3).address)
+        frame = _JobFrame(b, b.array(i64, 3).address)
         now = call(b, "now", i64)
         for index, value in enumerate((b.const(i64, 0), now, now)):
             frame.set(index, value)
