@@ -30,12 +30,13 @@ LAYERS = [
     {"ragged_tensors", "func"},
     {
         *("linalg", "special", "masked", "signal", "nested", "nn", "serialization", "optim", "data", "distributions"),
-        *("amp", "cpu", "cuda", "mps", "xpu", "utils", "version", "compat", "batching"),
+        *("amp", "cpu", "cuda", "mps", "xpu", "utils", "version", "compat", "batching", "exporting"),
     },
-    {"exporting"},
     {"inspect", "metrics", "train", "comparing", "testing"},
     {"__init__", "cli", "__main__", "as_torch", "run"},
 ]
+# The rooms that run programs, as against the names that users import and the tools.
+CORE = {name for layer in LAYERS[1:9] for name in layer} | {"batching", "exporting"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 # Imports that point upwards: (module, what it imports): why. All of them are inside functions.
@@ -54,8 +55,6 @@ UPWARDS = {
     ("tracing.api", "nn"): "ex.compile takes modules",
     ("tracing.static.static_function", "nn"): "a static function looks at the modules that it is bound to",
     ("tracing.static.effects", "nn"): "calling a module and clipping are effects that a static function repeats",
-    ("compat.torch_namespace.export", "exporting"): "torch.export makes programs",
-    ("compat.torch_namespace.jit", "exporting"): "torch.jit.trace makes programs",
     ("compat.torch_namespace.tensorboard", "train"): "the writer of event files is the Trainer's",
     ("tracing.static.effects", "optim"): "optimizer steps are effects that a static function repeats",
 }
@@ -123,6 +122,20 @@ def test_a_module_imports_only_from_its_own_layer_or_below(path):
             continue
         allowed = not at_load and ((dotted(path), name) in UPWARDS or (own, name) == BRANCHES)
         assert allowed, f"{path.relative_to(ROOT)} imports {name}, which stands above {own}"
+
+
+def test_there_are_at_most_twelve_layers():
+    assert len(LAYERS) <= 12
+
+
+def test_no_class_name_stands_in_two_modules_of_the_core():
+    modules: dict[str, set[str]] = {}
+    for path in MODULES:
+        if part(path) in CORE:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    modules.setdefault(node.name, set()).add(dotted(path))
+    assert not {name: found for name, found in modules.items() if len(found) > 1}
 
 
 def test_every_exception_is_still_one():

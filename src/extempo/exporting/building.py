@@ -12,7 +12,7 @@ from ..core.types import TensorType
 from ..errors import ExportError
 from ..nn.module import Module
 from ..symbolic.sym_int import SymInt
-from .calls import Dim, Dynamic, Input, Nesting, bound_examples, called, dynamic_sizes, nest, rebuilt
+from .calls import Dim, Dynamic, Nesting, ProgramInput, bound_examples, called, dynamic_sizes, nest, rebuilt
 from .checking import check_program
 from .model_state import Attributes, attributes_of, modules_of, restore, state_of
 from .program import Program
@@ -189,7 +189,7 @@ def _assembled(
         outputs = [tracer.node_of(_result(t, name)) for name, t in found]
     leaf_names = {tracer.leaves[id(t)]: name for name, t in state.items() if id(t) in tracer.leaves}
     graph, inputs, weights = _frozen_graph(tracer, arguments, [*outputs, *changed.values()], leaf_names)
-    specs = [Input(name, node.type) for name, node in zip(names, inputs, strict=True)]
+    specs = [ProgramInput(name, node.type) for name, node in zip(names, inputs, strict=True)]
     return Program(
         graph,
         nestings,

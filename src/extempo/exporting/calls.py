@@ -44,7 +44,7 @@ class Dim:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
 
 
-class Input(NamedTuple):
+class ProgramInput(NamedTuple):
     """A tensor that a program is called with."""
 
     name: str
@@ -303,7 +303,7 @@ def _by_input(name: str, entry: Any) -> Iterable[tuple[str, dict[int, Any]]]:
         )
 
 
-def bind_sizes(inputs: Sequence[Input], tensors: Sequence[Any], dims: Mapping[str, Dim]) -> dict[str, int]:
+def bind_sizes(inputs: Sequence[ProgramInput], tensors: Sequence[Any], dims: Mapping[str, Dim]) -> dict[str, int]:
     """The named sizes of a call; tensors that do not fit are an error."""
     sizes: dict[str, int] = {}
     for spec, tensor in zip(inputs, tensors, strict=True):

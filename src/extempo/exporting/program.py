@@ -14,7 +14,7 @@ from ..core.graph import Graph, Node
 from ..core.tensor import Tensor
 from ..core.wording import counted
 from ..errors import DtypeError, ShapeError
-from .calls import Dim, Input, Nesting, bind_sizes, rebuilt, taken_apart
+from .calls import Dim, Nesting, ProgramInput, bind_sizes, rebuilt, taken_apart
 from .runner import MAX_BOUND, GraphRunner
 from .sizes import Guard, parse_size
 
@@ -38,7 +38,7 @@ class Program:
         self,
         graph: Graph,
         arguments: Mapping[str, Nesting],
-        inputs: Sequence[Input],
+        inputs: Sequence[ProgramInput],
         weights: Mapping[str, Tensor],
         results: Nesting,
         outputs: Sequence[str],
@@ -160,5 +160,7 @@ class Program:
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         names = [*self.outputs, *self.state]
-        outputs = ", ".join(str(Input(name, node.type)) for name, node in zip(names, self.graph.outputs, strict=True))
+        outputs = ", ".join(
+            str(ProgramInput(name, node.type)) for name, node in zip(names, self.graph.outputs, strict=True)
+        )
         return f"program({inputs}) -> ({outputs})"

@@ -38,7 +38,7 @@ class Step(NamedTuple):
     is_plain: bool  # one result of a kernel that reads nothing but its inputs
 
 
-class Bound:
+class BoundSteps:
     """The steps of a graph for some sizes, and the slots as they are before the first one."""
 
     __slots__ = ("checked", "slots", "steps")
@@ -68,7 +68,7 @@ class GraphRunner:
         self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
         symbolic = [s.attrs for s in self._steps] + [v for _, v in self._constants]
         self._names = sorted(set(_names_in(symbolic)))
-        self._bound: dict[tuple[int, ...], Bound] = {}
+        self._bound: dict[tuple[int, ...], BoundSteps] = {}
 
     def _take(self, n: int) -> int:
         self._n_slots += n
@@ -95,7 +95,7 @@ class GraphRunner:
             later |= used
         return steps
 
-    def _at(self, sizes: Mapping[str, int]) -> Bound:
+    def _at(self, sizes: Mapping[str, int]) -> BoundSteps:
         key = tuple(sizes[name] for name in self._names)
         is_traced = depends(key)  # the program is a part of a model that is exported
         found = None if is_traced else self._bound.get(key)
@@ -104,7 +104,7 @@ class GraphRunner:
             slots: list[Any] = [None] * self._n_slots
             for slot, value in self._constants:
                 slots[slot] = at_sizes(value, sizes)
-            found = Bound(steps, slots)
+            found = BoundSteps(steps, slots)
             found.checked = is_traced
             if is_traced:
                 return found

@@ -30,7 +30,7 @@ from ..core.tensor import Tensor
 from ..core.types import DTYPES, TensorType, dtype
 from ..errors import ExportError
 from ..serialization.files import FileFormatError
-from .calls import Dim, Input
+from .calls import Dim, ProgramInput
 from .program import Program
 from .sizes import Guard, SizeExpr, parse_guard, parse_size, size_from
 
@@ -154,7 +154,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
     dims: dict[str, Dim] = {}
     guards: list[Guard] = []
     arguments: dict[str, Any] = {}
-    inputs: list[Input] = []
+    inputs: list[ProgramInput] = []
     given: dict[str, Tensor] = {}
     trainable: list[str] = []
     named: dict[str, Node] = {}
@@ -174,7 +174,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
             named[reference] = Constant(Leaf, (), {}, type_, (), None)
             leaves.append(named[reference])
             if word == "input":
-                inputs.append(Input(name, type_))
+                inputs.append(ProgramInput(name, type_))
             elif name not in weights or not _same_type(weights[name], type_):
                 raise lines.wrong(f"the file has no weight {name!r} of type {type_text(type_)}")
             else:

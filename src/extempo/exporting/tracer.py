@@ -31,7 +31,7 @@ from .sizes import SizeLog
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
 
 
-class View:
+class TracedView:
     """A symbolic tensor that is a view of another one: through which steps, and of which state of it."""
 
     __slots__ = ("base", "steps", "tensor", "version")
@@ -43,7 +43,7 @@ class View:
         self.version = version
 
 
-class Scope:
+class OpenScope:
     """A function that is being traced as a graph of its own: nodes with smaller numbers are outside of it."""
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class Written(NamedTuple):
 
     tensor: Tensor
     node: Node
-    scope: Scope | None
+    scope: OpenScope | None
 
 
 class TracedScope(NamedTuple):
     """A function that was traced with placeholders for its tensors."""
 
-    scope: Scope
+    scope: OpenScope
     arguments: list[Node]  # of the placeholders
     operands: list[Node]  # outside, that they stand for
     result: Any
@@ -86,10 +86,10 @@ class ProgramTracer:
         self.written: dict[int, Written] = {}  # tensors from outside that were written in place
         self._state = state
         self.leaves: dict[int, Node] = {}
-        self._views: dict[int, View] = {}
+        self._views: dict[int, TracedView] = {}
         self._versions: dict[int, tuple[Tensor, int]] = {}  # of symbolic tensors that were written
         self._outside = CONTEXT.get()
-        self._scopes: list[Scope] = []
+        self._scopes: list[OpenScope] = []
 
     # ---- values
 
@@ -198,7 +198,7 @@ class ProgramTracer:
 
     def _remember_view(self, out: Tensor, source: Tensor, step: Any) -> None:
         base, steps = self._base(source)
-        self._views[id(out)] = View(out, base, (*steps, step), self._version(base))
+        self._views[id(out)] = TracedView(out, base, (*steps, step), self._version(base))
 
     def _base(self, t: Tensor) -> tuple[Tensor, Steps]:
         """The tensor that another one is a view of, or itself, and the steps that lead there."""
@@ -246,7 +246,7 @@ class ProgramTracer:
 
         The graph's leaves are the arguments and then one for each outside node.
         """
-        scope = Scope()
+        scope = OpenScope()
         own = [self._fresh(a) for a in arguments]
         self._scopes.append(scope)
         try:
@@ -260,7 +260,7 @@ class ProgramTracer:
     def _fresh(self, value: Tensor) -> Tensor:
         return self.argument(value._type)
 
-    def cut(self, scope: Scope, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Node]]:
+    def cut(self, scope: OpenScope, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Node]]:
         """The part of a graph that lies inside a scope, with leaves for what it reads from outside."""
         made: dict[Node, Node] = {a: a for a in arguments}
         outside: list[Node] = []
@@ -285,7 +285,7 @@ class ProgramTracer:
 
         outputs: from what it returns to the tensors that the graph gives; by default all tensors and numbers in it.
         """
-        scope = Scope()
+        scope = OpenScope()
         tensors = [x for x in leaves(values) if isinstance(x, Tensor)]
         operands = [self.node_of(t) for t in tensors]
         own = [self.argument(t._type) for t in tensors]

@@ -6,8 +6,8 @@ bits only if every sum has eager's order.
 
 The gradient of a slice is added into its part of the whole's gradient, which is a buffer. Eager mode begins with zeros
 there. A plan sees all parts beforehand, so while they do not overlap (`GradientBuffer.is_new`) each is written without
-reading what it is added to, as g + 0.0, which differs from g for -0.0 only, as eager's sum does; and a buffer that parts
-cover wholly is never set to zero. A loop over time steps that slices its input has one such buffer, written once.
+reading what it is added to, as g + 0.0, which differs from g for -0.0 only, as eager's sum does; and a buffer that
+parts cover wholly is never set to zero. A loop over time steps that slices its input has one such buffer, written once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.op import REGISTRY
 from ..core.strides import Order
 from ..core.trace_tree import NUMBER, TraceOp
 from ..core.types import TensorType
-from .layout import Region, ViewLayout, reshaped_strides, row_major, slice_region, view_layout
+from .layout import Region, StridedLayout, reshaped_strides, row_major, slice_region, view_layout
 from .lowering import LoweredOp, additions, lowered_op
 from .program import ELEMENTWISE, UPDATE, PlanProgram
 from .request import Unplannable
@@ -82,7 +82,9 @@ class BackwardBuilder:
         self.gradients: dict[int, int | GradientBuffer] = {}
         self.parts: list[GradientBuffer] = []
         self._zero: int | None = None  # the code of 0.0, once it is needed
-        self._layouts: dict[Any, tuple[TemplateNode, ViewLayout | None]] = {}  # of templates' views, and whose they are
+        self._layouts: dict[
+            Any, tuple[TemplateNode, StridedLayout | None]
+        ] = {}  # of templates' views, and whose they are
 
     def visit(self, first: int, end: int) -> None:
         """Steps from `end` - 1 down to `first`."""

@@ -48,7 +48,7 @@ def broadcast(shape: tuple[int, ...], own: tuple[int, ...], strides: tuple[int, 
     return found
 
 
-class ViewLayout(NamedTuple):
+class StridedLayout(NamedTuple):
     """How a view lies in its source: strides, and the distance of the first elements."""
 
     strides: tuple[int, ...]
@@ -62,22 +62,22 @@ def view_layout(
     attrs: dict[str, Any],
     result: TensorType,
     starts: Sequence[int] = (),
-) -> ViewLayout | None:
+) -> StridedLayout | None:
     """The layout of a view, of a slice with known `starts`; None where it takes a copy."""
     if op == "permute":
-        return ViewLayout(tuple(strides[d] for d in attrs["dims"]))
+        return StridedLayout(tuple(strides[d] for d in attrs["dims"]))
     if op == "expand":
         moves = (0 if size == 1 else stride for size, stride in zip(t.shape, strides, strict=True))
-        return ViewLayout((*[0] * (len(result.shape) - len(t.shape)), *moves))
+        return StridedLayout((*[0] * (len(result.shape) - len(t.shape)), *moves))
     if op == "reshape":
         reshaped = reshaped_strides(t, strides, result)
-        return None if reshaped is None else ViewLayout(reshaped)
+        return None if reshaped is None else StridedLayout(reshaped)
     if op == "slice":
         return _slice_layout(strides, attrs["spec"], starts)
-    return ViewLayout(strides)
+    return StridedLayout(strides)
 
 
-def _slice_layout(strides: tuple[int, ...], spec: tuple[Any, ...], starts: Sequence[int]) -> ViewLayout:
+def _slice_layout(strides: tuple[int, ...], spec: tuple[Any, ...], starts: Sequence[int]) -> StridedLayout:
     out: list[int] = []
     offset = dim = n_starts = 0
     for entry in spec:
@@ -92,7 +92,7 @@ def _slice_layout(strides: tuple[int, ...], spec: tuple[Any, ...], starts: Seque
             if entry != "i":
                 out.append(strides[dim] * entry[1])
         dim += 1
-    return ViewLayout((*out, *strides[dim:]), offset)
+    return StridedLayout((*out, *strides[dim:]), offset)
 
 
 def reshaped_strides(t: TensorType, strides: tuple[int, ...], result: TensorType) -> tuple[int, ...] | None:
