@@ -26,7 +26,7 @@ MEANS = {
     SAME: "means what it means in PyTorch; where that was compared on PyTorch's own samples, it says so",
     DIFFERS: "is there, and something about it is not as in PyTorch",
     REFUSED: "is left out on purpose, and says what to use in its place",
-    MISSING: "is not there; where something else does the same, it says so",
+    MISSING: "is not there",
 }
 
 
@@ -63,28 +63,19 @@ def resolve(path):
         package, _, name = path.rpartition(".")
         return getattr(import_module(package), name)
 
-DEVICES = ("torch.cuda", "torch.xpu", "torch.mps", "torch.backends.cuda", "torch.backends.cudnn", "torch.backends.mps")
-
-def instead(path, name):
-    import torch
-    if path == "torch" and name.endswith("_") and hasattr(torch.Tensor, name):
-        return f"use the method, `x.{name}()`"
-    if path == "torch" and hasattr(torch.nn.functional, name):
-        return f"use `torch.nn.functional.{name}`"
-    return "for a device that Extempo does not have" if path.startswith(DEVICES) else ""
-
 def ask(path, name):
     try:
         found = getattr(resolve(path), name)
     except UnsupportedError as error:
         return "refused", str(error)
     except (AttributeError, ImportError):
-        return "missing", instead(path, name)
+        return "missing", ""
     refusal = getattr(found, "refusal", None)
     if isinstance(refusal, str) and refusal:
         return "refused", refusal
     home = getattr(found, "__module__", None) or ""
-    if home.startswith("extempo.compat.torch_namespace") and not isinstance(found, ModuleType):
+    beside = home.startswith("extempo.compat.torch_namespace") and not home.endswith(".native_functions")
+    if beside and not isinstance(found, ModuleType):
         return "differs", (found.__doc__ or sys.modules[home].__doc__).strip().splitlines()[0]
     return "same", ""
 

@@ -37,6 +37,15 @@ _COMPILER = (
 _PROGRAM = "use ex.program(model, example, dynamic=...), whose programs keep branches and loops"
 _NOT_YET = "not part of this version; the script runs without it"
 _ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
+_DEVICE = "Extempo runs on the CPU; drop the call"
+_REMOVED = "PyTorch itself removed it; torch.linalg has eigh, solve and lstsq"
+_LOOP = "write the formula of tensors, which runs on all elements at once; vmap makes one of a function of a sample"
+_RESIZE = "use x.resize_(shape), or x.reshape(shape) where the number of elements stays"
+_INTERNAL = "it is a part of PyTorch's own machinery; no program that computes needs it"
+_REINFORCE = "PyTorch itself removed it; use log_prob of a distribution times the reward"
+_VOLATILE = "write `with ex.no_grad():` around what needs no gradient"
+_HASH = "hash the bytes of x.numpy()"
+_INDEX = "write x[indices], with tensors or lists of positions"
 _MKLDNN = "there is one memory layout; leave the conversion out"
 
 
@@ -84,6 +93,15 @@ METHODS: Mapping[str, str] = _table(
     _NOT_RAGGED="to_padded_tensor",
     _SHARED="share_memory_",
     _MKLDNN="to_mkldnn",
+    _DEVICE="ipu mtia xpu",
+    _REMOVED="eig lstsq solve symeig",
+    _LOOP="map_ map2_",
+    _RESIZE="resize resize_as",
+    _INTERNAL="const_data_ptr grad_dtype is_distributed module_load output_nr slice_inverse",
+    _REINFORCE="reinforce",
+    _VOLATILE="volatile",
+    _HASH="hash_tensor",
+    _INDEX="index",
 )
 
 

@@ -30,6 +30,19 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if n == 1 else plural or noun + 's'}"
 
 
+def in_place_of(*values: object) -> str:
+    """The end of a message about what is no tensor: how to make one, or who is to be asked instead.
+
+    >>> from extempo.core.wording import in_place_of
+    >>> in_place_of([1, 2])
+    'make tensors with ex.tensor(...)'
+    """
+    for value in values:
+        if hasattr(value, "__torch_function__"):
+            return f"Extempo asks no class for its __torch_function__: call {type(value).__name__}'s own method"
+    return "make tensors with ex.tensor(...)"
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The end of a message: "; did you mean 'valid_loss'?" if one of the names is near, else nothing.
 

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import Any, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from .. import ops
 from ..core.absent_names import KeywordSuggestions
@@ -58,6 +58,9 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
     _is_cell = False  # whether a call does nothing but compute its result, so that many samples' calls can run as one
     _is_marked_cell = False  # whether that is what `ex.cell` was told
     _needs_proof = False  # whether that is to be found out first: `batching.automatic_cells`
+    # Of PyTorch's classes, for annotations and for programs that ask
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
+    call_super_init = dump_patches = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -521,8 +524,29 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
 
     def cuda(self, device: Any = None) -> Self:
         """Not there: Extempo runs on the CPU."""
+        self._refuse_device("cuda")
+
+    def xpu(self, device: Any = None) -> Self:
+        """Not there: Extempo runs on the CPU."""
+        self._refuse_device("xpu")
+
+    def ipu(self, device: Any = None) -> Self:
+        """Not there: Extempo runs on the CPU."""
+        self._refuse_device("ipu")
+
+    def mtia(self, device: Any = None) -> Self:
+        """Not there: Extempo runs on the CPU."""
+        self._refuse_device("mtia")
+
+    def _refuse_device(self, name: str) -> NoReturn:
         raise UnsupportedError(
-            "cuda: Extempo runs on the CPU, where small and changing models are fastest; drop .cuda()"
+            f"{name}: Extempo runs on the CPU, where small and changing models are fastest; drop .{name}()"
+        )
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Not there: `ex.compile` makes a compiled module that shares everything with this one."""
+        raise UnsupportedError(
+            "compile: a module is not compiled in place; write `model = ex.compile(model)`, which shares its weights"
         )
 
     def to_empty(self, *, device: Any = "cpu", recurse: bool = True) -> Self:

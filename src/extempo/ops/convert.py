@@ -215,6 +215,17 @@ def is_pinned(input: Tensor, device: Any = None) -> bool:
 
 
 @method
+def is_shared(input: Tensor) -> bool:
+    """False: no tensor moves into memory that processes share."""
+    return False
+
+
+@method
+def record_stream(input: Tensor, stream: Any) -> None:
+    """Nothing to record: without a GPU no work is in flight when a line is done."""
+
+
+@method
 def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor with its elements in row-major order (or in `memory_format`); a copy only where needed."""
     if memory_format is contiguous_format and layout_of(input) is None:

@@ -15,6 +15,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor, tensors_in
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import Number
+from ..core.wording import in_place_of
 from ..dispatch.fast_path import FastOp, runner1, runner2
 from ..dispatch.inplace import in_place, write
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
@@ -127,7 +128,7 @@ def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Function:
         result = short.run(input, other)
         if result is NotImplemented:
             kinds = f"{type(input).__name__} and {type(other).__name__}"
-            raise DtypeError(f"{op.name}: expected tensors or numbers, got {kinds}; make tensors with ex.tensor(...)")
+            raise DtypeError(f"{op.name}: expected tensors or numbers, got {kinds}; {in_place_of(input, other)}")
         return result if out is None else deliver_converted(result, out, input, other)
 
     def fn_(input: Tensor, other: Operand) -> Tensor:
@@ -265,7 +266,8 @@ def _teach(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exce
         raise error
     given = [_kind(x) for x in args] + [f"{key}={_kind(x)}" for key, x in kwargs.items()]
     kind = DtypeError if isinstance(error, AttributeError | TypeError) else ShapeError
-    raise kind(f"{name.replace('linalg_', 'linalg.')}: cannot take ({', '.join(given)}): {error}") from error
+    remedy = f"; {in_place_of(*args)}" if any(hasattr(x, "__torch_function__") for x in args) else ""
+    raise kind(f"{name.replace('linalg_', 'linalg.')}: cannot take ({', '.join(given)}): {error}{remedy}") from error
 
 
 def _kind(value: Any) -> str:

@@ -13,6 +13,7 @@ from ..core.op import Op, Rng, Routine, Sample
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
 from ..core.types import TensorType, count, dtype, normalize_dim, promote_types
+from ..core.wording import in_place_of
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import deliver_converted, numpy_names, refuse_shared
@@ -118,7 +119,7 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
         raise ShapeError(f"{op}: expected at least one tensor, got none")
     for x in given:
         if not isinstance(x, (Tensor, TensorLike)):
-            raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; make them with ex.tensor(...)")
+            raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; {in_place_of(x)}")
     if len({x.dtype for x in given}) == 1:
         return given
     common: dtype = given[0].dtype

@@ -251,7 +251,11 @@ def _constant(name: str, value: Any, text: str) -> None:
 _constant("device", CPU, "Where the elements lie: always the CPU.")
 _constant("layout", strided, "How the elements lie: `ex.strided`, or `ex.jagged` for a ragged tensor.")
 _constant("is_cpu", True, "True: the CPU is the one device there is.")
-for _name in ("is_cuda", "is_mps", "is_xpu", "is_sparse", "is_quantized", "is_meta", "is_nested", "is_mkldnn"):
+_constant("name", None, "None: tensors have no names; a module's named_parameters have.")
+for _name in (
+    *("is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_vulkan", "is_xla", "is_xpu"),
+    *("is_meta", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr"),
+):
     # Many ops ask, and this answers without running Python.
     setattr(TensorMethods, _name, property([].__contains__, doc="False: there are no such tensors."))
 

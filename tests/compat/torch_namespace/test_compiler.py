@@ -26,3 +26,12 @@ def test_a_disabled_function_runs_eagerly_in_a_compiled_one():
             assert step(ex.ones(2)).tolist() == [2.0, 2.0]
     assert all(seen)
     compiler.reset()
+
+
+def test_what_would_steer_torch_compile_steps_aside():
+    with compiler.set_stance("force_eager"):
+        assert compiler.nested_compile_region(len) is len
+    assert compiler.set_stance("default")(len)([1]) == 1
+    assert compiler.substitute_in_graph(len)(sum) is sum
+    assert compiler.list_backends() == []
+    assert compiler.save_cache_artifacts() is compiler.load_cache_artifacts(b"") is compiler.set_default_backend("x")

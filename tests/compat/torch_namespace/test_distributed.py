@@ -73,3 +73,15 @@ def test_gradients_pass_through_collectives():
     x = ex.ones(2, requires_grad=True)
     (distributed_nn.all_reduce(x) * distributed_nn.all_gather(x)[0]).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_one_process_is_every_subgroup():
+    own, groups = distributed.new_subgroups()
+    assert groups == [own]
+    assert distributed.all_reduce_coalesced([ex.ones(1)]).wait()
+    assert not distributed.is_backend_available("nccl")
+    assert distributed.get_pg_count() == int(distributed.is_initialized())
+    assert distributed.get_default_backend_for_device("cpu") == "gloo"
+    distributed.set_debug_level(distributed.get_debug_level())
+    distributed.set_debug_level_from_env()
+    assert issubclass(distributed.QueueEmptyError, distributed.DistError)

@@ -42,3 +42,8 @@ def test_arguments_are_a_tuple():
         export.export(Net(), ex.ones(4, 3))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         export.nothing  # noqa: B018 - asking is the test
+
+
+def test_a_draft_is_an_export_and_needs_no_decompositions():
+    assert export.draft_export is export.export
+    assert export.default_decompositions() == {}

@@ -77,3 +77,8 @@ def test_functions_and_classes_stand_in_its_dict():
     module = TorchModule("torch.optim", [ex.optim])
     assert module.__dict__["SGD"] is ex.optim.SGD
     assert "lr_scheduler" not in module.__dict__
+
+
+def test_a_module_of_extempos_hides_no_name_of_pytorchs():
+    facade = TorchModule("torch.backends", [ex.backends, module("b", flags=len)])
+    assert facade.flags is len

@@ -58,3 +58,13 @@ def test_a_traced_model_is_its_program_and_keeps_its_branches(tmp_path):
 def test_what_was_only_scripted_has_no_program_to_save(tmp_path):
     with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.save\(torch\.jit\.trace\(model, example\)"):
         jit.save(jit.script(ex.nn.Linear(2, 2)), tmp_path / "net.pt")
+
+
+def test_fusion_is_not_to_be_had_and_may_be_wished_for():
+    jit.enable_onednn_fusion(True)
+    assert not jit.onednn_fusion_enabled()
+    assert jit.set_fusion_strategy([("STATIC", 2)]) == []
+    with jit.strict_fusion():
+        pass
+    with pytest.raises(RuntimeError):
+        raise jit.Error("caught as PyTorch's programs catch it")

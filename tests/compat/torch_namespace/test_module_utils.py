@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import pytest
+
 import extempo as ex
 from extempo.compat.torch_namespace import module_utils
 
@@ -22,3 +24,15 @@ def test_a_prefix_is_taken_from_the_keys_and_their_metadata():
     assert list(wrapped) == ["weight", "bias"]
     assert isinstance(wrapped, OrderedDict)
     ex.nn.Linear(2, 1).load_state_dict(wrapped)
+
+
+def test_what_makes_parameters_is_gathered_from_a_layers_arguments():
+    assert module_utils.factory_kwargs(None) == {}
+    assert module_utils.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": ex.float64}}) == {
+        "device": "cpu",
+        "dtype": ex.float64,
+    }
+    with pytest.raises(TypeError, match="given twice"):
+        module_utils.factory_kwargs({"device": "cpu", "factory_kwargs": {"device": "cpu"}})
+    with pytest.raises(TypeError, match="got 'bias'"):
+        module_utils.factory_kwargs({"bias": True})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import extempo as ex
 from extempo.compat.torch_namespace import overrides
 
@@ -22,3 +24,24 @@ def test_a_mode_sees_no_call():
     with Doubling():
         assert ex.ones(1).exp().log().item() == 1.0
     assert overrides.get_default_nowrap_functions() == set()
+
+
+def test_no_function_asks_a_class():
+    with overrides.DisableTorchFunction(), overrides.enable_reentrant_dispatch():
+        assert overrides.wrap_torch_function(lambda *args: args)(len) is len
+    assert overrides.get_overridable_functions() == {}
+    assert overrides.get_ignored_functions() == set()
+    assert overrides.is_tensor_method_or_property(ex.Tensor.sum)
+    assert not overrides.is_tensor_method_or_property(len)
+    assert overrides.resolve_name(len) == "torch.len"
+
+
+def test_a_stand_in_for_tensors_is_told_to_use_its_own_methods():
+    class StandIn:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise AssertionError
+
+    for use in (lambda: ex.stack([StandIn()]), lambda: ex.add(ex.ones(1), StandIn())):
+        with pytest.raises(ex.errors.DtypeError, match="asks no class for its __torch_function__: call StandIn's own"):
+            use()

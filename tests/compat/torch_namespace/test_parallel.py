@@ -27,3 +27,11 @@ def test_gradients_are_there_without_synchronising():
 def test_one_device_gets_everything_and_gives_it_back():
     assert parallel.gather(parallel.scatter([1, 2], [0]), 0) == [1, 2]
     assert parallel.scatter_kwargs((1,), None, [0]) == ([(1,)], [{}])
+
+
+def test_the_one_device_has_the_module_and_runs_it():
+    layer = ex.nn.Linear(2, 2)
+    assert parallel.replicate(layer, [0]) == [layer]
+    alone, with_keywords = parallel.parallel_apply([ex.add, ex.add], [(1, 2), (3,)], [{}, {"other": 4}])
+    assert (alone, with_keywords) == (3, 7)
+    assert parallel.parallel_apply([abs], [-2]) == [2]

@@ -37,3 +37,7 @@ def test_code_runs_where_other_profilers_would_be_told():
     for emit in (profiler.emit_nvtx, profiler.emit_itt):
         with emit() as emitting:
             assert emitting.enabled
+
+
+def test_pytorchs_own_profiler_is_not_there():
+    assert not profiler.kineto_available()

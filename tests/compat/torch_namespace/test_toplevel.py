@@ -58,3 +58,33 @@ def test_methods_that_write_in_place_are_functions_too():
     missing = [name for name in toplevel._IN_PLACE if not hasattr(toplevel, name)]
     assert missing == []
     assert not hasattr(toplevel, "add_")
+
+
+def test_wishes_are_kept_that_change_no_result():
+    toplevel.set_warn_always(True)
+    assert toplevel.is_warn_always_enabled()
+    toplevel.set_warn_always(False)
+    toplevel.set_deterministic_debug_mode("error")
+    assert toplevel.get_deterministic_debug_mode() == 2
+    toplevel.set_deterministic_debug_mode(0)
+    toplevel.set_autocast_cache_enabled(True)
+    assert toplevel.is_autocast_cache_enabled()
+
+
+def test_anomalies_are_looked_for_where_it_is_asked():
+    toplevel.set_anomaly_enabled(True)
+    assert toplevel.is_anomaly_enabled()
+    toplevel.set_anomaly_enabled(False)
+    assert not toplevel.is_anomaly_check_nan_enabled()
+
+
+def test_questions_about_tensors_and_devices():
+    x = ex.ones(2)
+    assert (toplevel.get_device(x), toplevel.is_distributed(x)) == (-1, False)
+    assert toplevel.get_device_module() is ex.cpu
+    assert ex.from_dlpack(toplevel.to_dlpack(x)).tolist() == [1.0, 1.0]
+    assert toplevel.compiled_with_cxx11_abi()
+    assert not toplevel.is_vulkan_available()
+    toplevel.sym_constrain_range(3, min=1, max=4)
+    with pytest.raises(ValueError, match="cond"):
+        toplevel.sym_constrain_range(5, max=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -29,7 +30,45 @@ def allow_in_graph(fn: _F) -> _F:
     return fn
 
 
-assume_constant_result = allow_in_graph
+assume_constant_result = nested_compile_region = allow_in_graph
+
+
+def substitute_in_graph(original_fn: Any, **kwargs: Any) -> Any:
+    """A decorator that hands its function back: the original runs as it is."""
+    return allow_in_graph
+
+
+class set_stance(ContextDecorator):  # PyTorch's name
+    """How torch.compile would behave from here on, or in a block: there is one way. "force_eager" is `ex.eager()`."""
+
+    def __init__(self, stance: str = "default", **kwargs: Any) -> None:
+        self.stance = stance
+
+    def __enter__(self) -> set_stance:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """None to choose from."""
+    return []
+
+
+def set_default_backend(backend: Any) -> None:
+    """There is one."""
+
+
+set_enable_guard_collectives = set_default_backend
+
+
+def save_cache_artifacts() -> None:
+    """None: kernels are kept on disk by themselves (`extempo cache info`)."""
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """None: kernels are kept on disk by themselves (`extempo cache info`)."""
 
 
 def disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:

@@ -213,3 +213,67 @@ DeviceMesh, init_device_mesh = (
     refused(f"torch.distributed.{name}", "Extempo runs one process in this version, which holds everything whole")
     for name in ("DeviceMesh", "init_device_mesh")
 )
+
+
+class DistError(RuntimeError):
+    """Raised between processes, of which there is one."""
+
+
+class DistBackendError(DistError):
+    """As `DistError`."""
+
+
+class DistNetworkError(DistError):
+    """As `DistError`."""
+
+
+class DistStoreError(DistError):
+    """As `DistError`."""
+
+
+class QueueEmptyError(DistStoreError):
+    """As `DistError`."""
+
+
+def is_backend_available(backend: str) -> bool:
+    """None that carries messages between processes."""
+    return False
+
+
+supports_complex = is_backend_available
+
+
+def get_pg_count() -> int:
+    """The group of the one process."""
+    return int(is_initialized())
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    return "gloo"
+
+
+def new_subgroups(*args: Any, **kwargs: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
+    """(the group of this process, all groups): of one process, one."""
+    own = ProcessGroup()
+    return own, [own]
+
+
+new_subgroups_by_enumeration = new_subgroups
+
+
+def all_reduce_coalesced(tensors: list[Tensor], *args: Any, **kwargs: Any) -> Work:
+    """The sums are what the one process has."""
+    return Work()
+
+
+def get_debug_level() -> int:
+    """0: off."""
+    return 0
+
+
+def set_debug_level(level: Any) -> None:
+    """There are no messages to look at."""
+
+
+def set_debug_level_from_env() -> None:
+    """There are no messages to look at."""

@@ -8,6 +8,7 @@ from ... import ops
 from ...core.tensor import Tensor
 from ...core.types import dtype
 from ...distributions.utils import sum_rightmost as _sum_rightmost
+from ...nn.functional import softplus as softplus
 
 __all__ = ["_standard_normal", "_sum_rightmost"]
 

@@ -80,7 +80,12 @@ def export(
     return ExportedProgram(program(mod, call, dynamic=dynamic_shapes, training=training))
 
 
-export_for_training = export
+export_for_training = draft_export = export
+
+
+def default_decompositions() -> dict[Any, Any]:
+    """A program has Extempo's own ops."""
+    return {}
 
 
 def save(ep: ExportedProgram, f: Any, **options: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ...core.absent_names import RefusedType, did_you_mean, refused
 from .layout import BELOW, is_module
 from .missing import note_missing
+from .refusals import reason_for
 
 
 class TorchModule(ModuleType):
@@ -48,6 +49,8 @@ class TorchModule(ModuleType):
                     reason = reason or found.reason
                     continue
                 if isinstance(found, ModuleType) and found.__name__.startswith("extempo"):
+                    if self._is_foreign(name):
+                        continue
                     break  # a submodule: the import below makes the facade
                 if callable(found):
                     self.__dict__[name] = found
@@ -75,6 +78,7 @@ class TorchModule(ModuleType):
             if is_module(path.removeprefix("torch.")):
                 return importlib.import_module(path)
             note_missing(path)
+        reason = reason or reason_for(self.__name__, name)
         if reason:
             stands_for = self.__dict__[name] = refused(path, reason)
             return stands_for

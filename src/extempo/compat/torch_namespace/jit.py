@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from builtins import isinstance as builtins_isinstance
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, Union  # noqa: F401, UP035 - of jit.annotations
 
 from ...core.absent_names import refused
@@ -104,6 +105,27 @@ def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def wait(future: _F) -> _F:
     """What `fork` gave."""
     return future
+
+
+class Error(RuntimeError):
+    """Raised by TorchScript only, which is not here."""
+
+
+class strict_fusion(nullcontext[None]):  # PyTorch's name
+    """A block in which TorchScript would have to fuse everything."""
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """There is none to switch on."""
+
+
+def onednn_fusion_enabled() -> bool:
+    return False
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """There is none; the one before, an empty list."""
+    return []
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: Any = None, **options: Any) -> Any:

@@ -13,7 +13,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "_library _ops _prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends "
         "classes compiler cpu cuda distributed distributions export fft func functional futures fx hub jit library "
         "linalg masked monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization "
-        "quasirandom random serialization signal sparse special storage testing torch_version types utils version xpu",
+        "quasirandom random return_types serialization signal sparse special storage testing torch_version types utils "
+        "version xpu",
         "_C": "_distributed_c10d _distributed_rpc _functorch _nn _onnx _profiler",
         "_dynamo": "_trace_wrapped_higher_order_op config eval_frame utils",
         "nn": "_reduction attention common_types functional grad init intrinsic modules parallel parameter qat "
@@ -132,6 +133,8 @@ OWN: Mapping[str, str] = {
     "onnx.utils": "onnx_symbols",
     "overrides": "overrides",
     "profiler": "torch_profiler",
+    "quasirandom": "quasirandom",
+    "return_types": "return_types",
     "torch_version": "torch_version",
     "types": "types",
     "utils._contextlib": "contexts",
@@ -147,6 +150,23 @@ OWN: Mapping[str, str] = {
 # Modules beside this one that have what Extempo's module of that name has not.
 BESIDE: Mapping[str, str] = {
     "": "toplevel",
+    "autograd": "autograd_names",
+    "autograd.graph": "autograd_names",
+    "backends": "backend_names",
+    "backends.cuda": "attention_switches",
+    "backends.cudnn": "backend_names",
+    "backends.mkl": "backend_names",
+    "backends.mkldnn": "backend_names",
+    "backends.mps": "backend_names",
+    "backends.opt_einsum": "backend_names",
+    "cpu": "cpu_streams",
+    "cuda": "cuda_names",
+    "cuda.amp": "cuda_names",
+    "distributions.transforms": "distribution_internals",
+    "multiprocessing": "sharing",
+    "nn": "module_utils",
+    "nn.attention": "attention_switches",
+    "nn.functional": "overrides",
     "serialization": "serialization_names",
     "utils.data": "data_pipes",
 }
@@ -216,7 +236,6 @@ REFUSED: Mapping[str, str] = {
     "package": "save weights with torch.save, and keep code as code",
     "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
     "quantization": _QUANTISED,
-    "quasirandom": "use scipy.stats.qmc and torch.from_numpy",
     "sparse": "sparse tensors are not part of Extempo; use index_add, gather and scatter_add on dense ones",
     "storage": "a tensor's memory is its NumPy array, x.numpy()",
     "utils._device": _INTERNAL,

@@ -30,6 +30,19 @@ def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """`device`, `dtype` and `memory_format` among a layer's arguments, also those inside a `factory_kwargs` dict."""
+    given = dict(kwargs or {})
+    made = dict(given.pop("factory_kwargs", {}))
+    for name, value in given.items():
+        if name not in ("device", "dtype", "memory_format"):
+            raise TypeError(f"factory_kwargs: expected device, dtype and memory_format, got {name!r}")
+        if name in made:
+            raise TypeError(f"factory_kwargs: {name!r} is given twice, alone and inside factory_kwargs")
+        made[name] = value
+    return made
+
+
 def _list_with_default(out_size: list[int | None] | int, defaults: list[int]) -> list[int] | int:
     """Sizes, with those of `defaults` for None."""
     if isinstance(out_size, int):

@@ -25,6 +25,46 @@ def is_tensor_like(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+class DisableTorchFunction(nullcontext[None]):
+    """A block in which no class is asked: none is asked anywhere."""
+
+
+DisableTorchFunctionSubclass = DisableTorchFunction
+
+
+def enable_reentrant_dispatch() -> nullcontext[None]:
+    """A block that changes nothing."""
+    return nullcontext()
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    return any(value is func for name in dir(Tensor) if (value := getattr(Tensor, name, None)) is not None)
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """None."""
+    return {}
+
+
+get_testing_overrides = get_overridable_functions
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """None is asked for, so none is left out."""
+    return set()
+
+
+def resolve_name(f: Callable[..., Any]) -> str | None:
+    """The path of a function, as PyTorch spells it."""
+    name = getattr(f, "__qualname__", None)
+    return None if name is None else f"torch.{name}"
+
+
+def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A decorator that hands its function back."""
+    return lambda function: function
+
+
 class TorchFunctionMode(nullcontext[None]):
     """A block in which a class would see every call of a function of torch; here it sees none."""
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from ...nn.module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel", "gather", "scatter", "scatter_kwargs"]
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "gather", "parallel_apply", "replicate", "scatter", "scatter_kwargs"
+]  # fmt: skip
 
 
 class DataParallel(Module):
@@ -43,3 +45,15 @@ def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     """What `scatter` took apart."""
     return outputs[0]
+
+
+def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
+    """One for each device: there is one device, and it has the module."""
+    return [network]
+
+
+def parallel_apply(modules: Any, inputs: Any, kwargs_tup: Any = None, devices: Any = None) -> list[Any]:
+    """Each module's result on its own inputs, one after the other."""
+    keywords = kwargs_tup if kwargs_tup is not None else [{}] * len(modules)
+    given = (args if isinstance(args, tuple) else (args,) for args in inputs)
+    return [run(*args, **kwargs) for run, args, kwargs in zip(modules, given, keywords, strict=True)]

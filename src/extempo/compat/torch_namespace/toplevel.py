@@ -9,8 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...autograd import is_anomaly_enabled as is_anomaly_enabled
+from ...autograd import set_detect_anomaly
 from ...core.absent_names import refused
-from ...core.device import device
+from ...core.device import contiguous_format, device
 from ...core.tensor import Tensor
 from ...core.types import dtype
 from ...ops.gamma_gradient import standard_gamma as _standard_gamma  # noqa: F401 - torch._standard_gamma
@@ -20,9 +22,33 @@ from ..storages import UntypedStorage as UntypedStorage
 from .foreach import foreach_function, foreach_norm
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
+from .jit import fork as fork
+from .jit import wait as wait
+from .native_functions import bilinear as bilinear
+from .native_functions import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .native_functions import binomial as binomial
+from .native_functions import cosine_embedding_loss as cosine_embedding_loss
+from .native_functions import ctc_loss as ctc_loss
+from .native_functions import detach_copy as detach_copy
+from .native_functions import gru_cell as gru_cell
+from .native_functions import hinge_embedding_loss as hinge_embedding_loss
+from .native_functions import kl_div as kl_div
+from .native_functions import lstm_cell as lstm_cell
+from .native_functions import margin_ranking_loss as margin_ranking_loss
+from .native_functions import norm_except_dim as norm_except_dim
+from .native_functions import pdist as pdist
+from .native_functions import poisson_nll_loss as poisson_nll_loss
+from .native_functions import rnn_relu_cell as rnn_relu_cell
+from .native_functions import rnn_tanh_cell as rnn_tanh_cell
+from .native_functions import triplet_margin_loss as triplet_margin_loss
+from .overrides import DisableTorchFunction as DisableTorchFunction
+from .overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 
 Future = refused("torch.futures.Future", "use concurrent.futures")
 DeviceObjType = device  # the class behind the name
+legacy_contiguous_format = contiguous_format
+# Libraries that PyTorch may be built with
+has_lapack = has_mkl = has_openmp = has_spectral = False
 
 PyTorchFileReader, PyTorchFileWriter = (
     refused(f"torch.{name}", "use torch.load and torch.save") for name in ("PyTorchFileReader", "PyTorchFileWriter")
@@ -136,6 +162,101 @@ def is_autocast_cpu_enabled() -> bool:
     from ...amp import is_autocast_enabled
 
     return is_autocast_enabled("cpu")
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """`torch.autograd.set_detect_anomaly`, as no block."""
+    set_detect_anomaly(mode, check_nan)
+
+
+is_anomaly_check_nan_enabled = is_anomaly_enabled
+
+
+class JITException(RuntimeError):
+    """Raised by TorchScript only, which is not here."""
+
+
+class FatalError(RuntimeError):
+    """Raised by PyTorch's own machinery only."""
+
+
+_told = {"warn always": False, "deterministic": 0, "autocast cache": True}
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Keep the wish: what warns here warns each time that Python's filters let it."""
+    _told["warn always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    return bool(_told["warn always"])
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Keep "default", "warn" or "error", or its number: every kernel is deterministic."""
+    modes = ("default", "warn", "error")
+    _told["deterministic"] = modes.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    return _told["deterministic"]
+
+
+def clear_autocast_cache() -> None:
+    """Autocast converts nothing here, so that nothing is kept."""
+
+
+autocast_increment_nesting = autocast_decrement_nesting = init_num_threads = clear_autocast_cache
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    _told["autocast cache"] = bool(enabled)
+
+
+def is_autocast_cache_enabled() -> bool:
+    return bool(_told["autocast cache"])
+
+
+def is_vulkan_available() -> bool:
+    return False
+
+
+is_autocast_ipu_enabled = is_autocast_xla_enabled = is_vulkan_available
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """As PyTorch's packages are."""
+    return True
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Every tensor is whole."""
+    return False
+
+
+def get_device(input: Tensor) -> int:
+    """-1, PyTorch's number of the CPU."""
+    return -1
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of the one device."""
+    from ... import cpu
+
+    return cpu
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule that other libraries take."""
+    return tensor.__dlpack__()
+
+
+def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """A number is checked at once."""
+    _check_value((min is None or size >= min) and (max is None or size <= max))
+
+
+sym_constrain_range_for_size = sym_constrain_range
 
 
 # The methods that PyTorch has as functions, too: `torch.exp_(x)`.
