@@ -26,6 +26,10 @@ _DEVICE = "Extempo runs on the CPU; guard the line with `if torch.cuda.is_availa
 
 # Where: {why: names}
 _NAMES: Mapping[str, Mapping[str, str]] = {
+    "functorch": {
+        "use torch.func.functional_call, with torch.func.stack_module_state for ensembles": "FunctionalModule "
+        "FunctionalModuleWithBuffers combine_state_for_ensemble make_functional make_functional_with_buffers"
+    },
     "torch": {
         _INTERNAL: "AVG PRIVATE_OPS SUM USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH StorageBase classproperty "
         "get_file_path native_norm prepare_multiprocessing_environment "
