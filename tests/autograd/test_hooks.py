@@ -189,3 +189,71 @@ def test_hooks_of_a_slice_are_called():
     y.grad_fn.register_hook(lambda *grads: seen.append(grads))
     (y * y).sum().backward()
     assert len(seen) == 1
+
+
+def logged(log, **leaves):
+    for name, leaf in leaves.items():
+        leaf.register_hook(lambda g, name=name: log.append(name))
+        leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: log.append(name.upper()))
+
+
+def test_hooks_of_a_leaf_run_as_soon_as_its_gradient_is_complete():
+    log = []
+    a, b, c = (ex.ones(2, requires_grad=True) for _ in range(3))
+    logged(log, a=a, b=b, c=c)
+    y = a * b + c
+    y.register_hook(lambda g: log.append("y"))
+    (y * a).sum().backward()
+    assert log == ["y", "c", "C", "a", "A", "b", "B"]
+
+
+def test_leaves_of_one_node_come_in_the_order_of_its_inputs_and_a_bias_before_its_weight():
+    log = []
+    a, b, weight, bias = ex.ones(1, 2), ex.ones(2), ex.ones(2, 2), ex.zeros(2)
+    logged(log, **{name: t.requires_grad_() for name, t in zip("abwv", (a, b, weight, bias), strict=True)})
+    ex.addcmul(ex.nn.functional.linear(a, weight, bias), b, b).sum().backward()
+    assert log == [*"bB", *"vVaAwW"]
+
+
+def test_orders_of_hooks_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+
+    def order(lib):
+        log = []
+        model = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.Tanh(), lib.nn.LayerNorm(4), lib.nn.Linear(4, 4))
+        logged(log, **dict(model.named_parameters()))
+        for name, layer in model.named_children():
+            layer.register_full_backward_hook(lambda layer, into, out, name=name: log.append(name))
+        x = lib.ones(2, 3, requires_grad=True)
+        logged(log, x=x)
+        model[:3](model(x)[:, :3]).sum().backward()
+        return log
+
+    assert order(ex) == order(torch)
+
+
+def test_an_optimizer_may_step_and_free_each_gradient_while_the_backward_goes_on():
+    def trained(in_backward):
+        ex.manual_seed(0)
+        model = ex.nn.Sequential(ex.nn.Linear(3, 4), ex.nn.Tanh(), ex.nn.Linear(4, 1))
+        alive = []
+        if in_backward:
+            optimizers = {p: ex.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+            def step(p):
+                alive.append(sum(q.grad is not None for q in model.parameters()))
+                optimizers[p].step()
+                optimizers[p].zero_grad()
+
+            for p in model.parameters():
+                p.register_post_accumulate_grad_hook(step)
+        optimizer = ex.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            model(ex.ones(2, 3)).square().mean().backward()
+            if not in_backward:
+                optimizer.step()
+                optimizer.zero_grad()
+        assert set(alive) <= {1}
+        return [p.tolist() for p in model.parameters()]
+
+    assert trained(True) == trained(False)

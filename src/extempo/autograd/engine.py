@@ -1,9 +1,9 @@
 """BackwardEngine: from nodes to the gradients of what they were made from.
 
-Nodes are visited in decreasing number, which is a topological order, and contributions to one gradient are added in
-that order, so a result never depends on anything but the graph. The shared duties are met here, once: fitting gradients
-to their values, adding up, running hooks, checking that saved values were not overwritten, and freeing what has been
-passed.
+Nodes are visited in decreasing number, which is a topological order (leaves with hooks as soon as nobody adds to them
+any more), and contributions to one gradient are added in that order, so a result depends on the graph alone. The shared
+duties are met here, once: fitting gradients to their values, adding up, running hooks, checking that saved
+values were not overwritten, and freeing what has been passed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
 from . import native_engine
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
-from .hooks import run_hooks
+from .hooks import HOOKED_LEAVES, run_hooks, with_hooked_leaves_early
 from .messages import at, freed_message, overwritten_message
 from .saved_values import saved_values
 from .unbroadcast import fit, sum_apart, sum_array_to
@@ -83,12 +83,15 @@ class BackwardEngine:
         return self.found
 
     def _reach(self, roots: list[Node]) -> list[Node]:
-        """Every node that a gradient will reach, by number. Nothing has been changed yet when a freed one is met."""
+        """Every node that a gradient will reach, by number, but for leaves with hooks, which come early.
+
+        Nothing has been changed yet when a freed one is met.
+        """
         found: list[Node] | Node = native_engine.reach(roots)
         if isinstance(found, Node):
             raise GraphFreedError(freed_message(found))
         found.sort(key=_number)
-        return found
+        return with_hooked_leaves_early(found) if HOOKED_LEAVES else found
 
     def _restrict(self, order: list[Node]) -> None:
         """Only nodes from which a wanted one can be reached matter."""

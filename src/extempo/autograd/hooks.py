@@ -2,7 +2,9 @@
 
 Tensor hooks hang on the node of a tensor and run when the gradient of that tensor is complete, before it is handed on,
 stored in `.grad` or returned by `autograd.grad`. Post-accumulate hooks hang on a leaf and run after its `.grad` has
-changed. Node hooks see what a node receives and what it hands to its inputs.
+changed. Both run as soon as the gradient of a leaf is complete, in PyTorch's order (`with_hooked_leaves_early`), so
+that an optimizer may step and free it while the backward goes on. Node hooks see what a node receives and what it hands
+to its inputs.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import itertools
 import types
 from collections.abc import Callable
 from typing import Any, Self
+from weakref import WeakSet
 
 from ..core.graph import Leaf, Node
 from ..core.op import Op
@@ -23,6 +26,8 @@ from .unbroadcast import fit
 _next_id = itertools.count(1).__next__
 
 Hook = Callable[..., Any]
+
+HOOKED_LEAVES: WeakSet[Node] = WeakSet()  # those that ever got a hook
 
 
 class RemovableHandle:
@@ -69,7 +74,10 @@ def _needs_grad(x: Tensor, what: str) -> Node:
 @method
 def register_hook(input: Tensor, hook: Hook) -> RemovableHandle:
     """Call `hook(grad)` whenever the gradient of this tensor is known; a tensor that it returns takes its place."""
-    extra = _needs_grad(input, "register_hook").need()
+    node = _needs_grad(input, "register_hook")
+    if node.op is Leaf:
+        HOOKED_LEAVES.add(node)
+    extra = node.need()
     if extra.hooks is None:
         extra.hooks = {}
     return _add(extra.hooks, hook)
@@ -84,6 +92,7 @@ def register_post_accumulate_grad_hook(input: Tensor, hook: Hook) -> RemovableHa
             f"register_post_accumulate_grad_hook: expected a leaf, this tensor was made by {node.op.name} and "
             "accumulates nothing; use register_hook"
         )
+    HOOKED_LEAVES.add(node)
     extra = node.need()
     if extra.post_hooks is None:
         extra.post_hooks = {}
@@ -105,6 +114,31 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 setattr(TensorMethods, "retains_grad", property(_retains_grad))  # noqa: B010 - the stub declares it read-only
+
+
+def with_hooked_leaves_early(order: list[Node]) -> list[Node]:
+    """Nodes by number, which are visited from the last to the first, with leaves that have hooks moved up.
+
+    Each stands directly below the last node that adds to its gradient. Several below one node are visited in the order
+    of its inputs; PyTorch's linear gives the bias first.
+    """
+    last_user: dict[Node, Node] = {}
+    for node in order:
+        for source in node.inputs:
+            if type(source) is Node and source.op is Leaf and source not in last_user and source in HOOKED_LEAVES:
+                last_user[source] = node
+    moved: list[Node] = []
+    for node in order:
+        if node in last_user:
+            continue
+        inputs = node.inputs
+        if node.op.name == "linear":
+            x, weight, bias = inputs
+            inputs = bias, x, weight
+        own = (source for source in reversed(inputs) if type(source) is Node and last_user.get(source) is node)
+        moved += dict.fromkeys(own)
+        moved.append(node)
+    return moved
 
 
 def run_hooks(hooks: dict[int, Any], g: Tensor, node: Node) -> Tensor:
