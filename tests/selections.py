@@ -30,13 +30,26 @@ SLOW = frozenset(
         # Every op in every order, and every op between others.
         "fuzz/test_first_call.py::test_no_op_depends_on_what_ran_before",
         "backends/llvm/test_history.py::test_every_op_gives_the_same_bits_in_every_way",
+        "ops/test_memory_bounds.py::test_kernels_touch_nothing_around_what_they_are_given",
+        "test_numpy_mode.py::test_all_aspects_of_every_third_op_agree_on_numpy_kernels",
         "tracing/static/test_every_op.py::test_an_op_between_others",
         "tracing/static/test_random_programs.py::test_random_programs_agree",
         "tracing/static/test_sym_numbers.py::test_a_number_is_another_one_at_each_call",
+        "tracing/test_every_op_compiled.py::test_an_op_between_others",
         # Every text compiled twice.
         "backends/llvm/test_arm64.py::test_what_the_demo_and_the_tiny_tests_ask_for_is_emitted_for_arm64",
         # The collector at every allocation.
         "backends/llvm/calls/test_segment.py::test_finalizers_wherever_the_collector_runs",
+        # Much of everything: samples, objects, files, structures, modules in every order.
+        "batching/test_open_run.py::test_a_sample_that_lasts_does_not_keep_the_values_of_others",
+        "batching/test_open_run.py::test_memory_stays_flat_over_many_samples_that_overlap",
+        "batching/test_open_run.py::test_results_do_not_depend_on_generations",
+        "serialization/test_header.py::test_a_file_has_a_bounded_number_of_tensors",
+        "serialization/test_objects.py::test_a_chain_of_objects_may_be_long",
+        "test_init.py::test_modules_import_in_any_order_and_leave_the_same_names",
+        "tracing/test_eviction.py::test_all_is_forgotten_where_too_much_repeats",
+        # mypy on a program.
+        "test_typing.py::test_results_of_compiled_functions_and_of_methods_have_types",
         # Programs that train.
         "test_examples.py::test_an_example_runs_and_learns",
         "test_benchmarks.py::test_a_model_for_samples_of_any_size_has_the_gradients_of_a_loop_in_every_way_and_style",
