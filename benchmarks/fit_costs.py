@@ -252,11 +252,68 @@ def kernels() -> dict[str, float]:
     return {"KERNEL": (machine().compile_seconds - before) / (machine().compiled - n_before)}
 
 
+def layers() -> list[nn.Module]:
+    """Of a sample in ex.batch: each is a kind of its own (no two run interleaved), and has met no size before."""
+    half = [nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Softmax(-1), nn.LayerNorm(4), nn.Sigmoid()]
+    return [*half, nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4), nn.LogSoftmax(-1), nn.LayerNorm(4), nn.SiLU()]
+
+
+def of_samples(sizes: list[int], runs: Callable[[Any], Any], tracked: bool) -> float:
+    """What one more op of each sample adds to a call on samples of these sizes, with its backward if tracked."""
+    samples, every = [ex.ones(size, 4, requires_grad=tracked) for size in sizes], layers()
+
+    def sample(x: Any, ops: Any) -> Any:
+        for op in ops:
+            x = op(x)
+        return x
+
+    sample.__code__ = sample.__code__.replace()  # a line of its own, which met no other sizes before
+
+    def run(n: int) -> None:
+        results = runs(sample)(samples, ops=every[:n])
+        if tracked:
+            ex.stack([y.sum() for y in results]).sum().backward()
+
+    with ex.set_grad_enabled(tracked):
+        few, many = (seconds_of(lambda: run(n)) for n in (6, 12))  # noqa: B023 # called at once
+    return (many - few) / 6
+
+
+def loop(sample: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda samples, ops: [sample(x, ops) for x in samples]
+
+
+def batched() -> dict[str, tuple[float, ...]]:
+    """(Without gradients, with them). A batch of few samples and of many tells a call from what is around a batch."""
+    n_few, n_many = 4, 64
+    found: dict[str, list[float]] = {name: [] for name in ("BATCHED_CALL", "BATCH", "SIZED_BATCH", "LOOPED_OP")}
+    for tracked in (False, True):
+        with following(policy.AlwaysPlan):
+            few, many = (of_samples([3] * n, ex.batch, tracked) for n in (n_few, n_many))
+            sized = of_samples([3 + i for i in range(n_few)], ex.batch, tracked)
+        call = (many - few) / (n_many - n_few)
+        looped = of_samples([3] * n_few, loop, tracked)
+        found["BATCHED_CALL"].append(call)
+        found["BATCH"].append(few - n_few * call)
+        found["SIZED_BATCH"].append(sized - n_few * call)
+        found["LOOPED_OP"].append(looped / n_few)
+    return {name: tuple(seconds) for name, seconds in found.items()}
+
+
+def rows(name: str, known: Any, found: Any) -> Iterator[tuple[str, float, float]]:
+    """One of each number: a cost of ex.batch has two."""
+    if isinstance(known, tuple):
+        yield name, known[0], found[0]
+        yield f"{name}, with gradients", known[1], found[1]
+    else:
+        yield name, known, found
+
+
 def main() -> None:
-    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning(), **kernels()}
+    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning(), **kernels(), **batched()}
     print(f"{'':28}{'core/costs.py':>14}{'here':>14}")
-    for name, seconds in found.items():
-        known = getattr(costs, name)
+    table = [row for name, seconds in found.items() for row in rows(name, getattr(costs, name), seconds)]
+    for name, known, seconds in table:
         differs = seconds <= 0 or not 1 / MUCH < seconds / known < MUCH
         print(f"{name:28}{known:14.3g}{seconds:14.3g}{'   differs' if differs else ''}")
     shutil.rmtree(os.environ["EXTEMPO_CACHE_DIR"])
