@@ -158,6 +158,16 @@ def test_a_block_sees_what_those_before_it_have_made(tmp_path):
 # ---- pages
 
 
+def test_the_page_on_architecture_fits_three_screens_and_names_every_room_and_only_files_that_exist():
+    page, package = (ROOT / "docs" / "architecture.md").read_text(), ROOT / "src" / "extempo"
+    assert len(page.splitlines()) <= 180
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")} - {"cpu", "cuda"}  # facades
+    assert [room for room in sorted(rooms) if not re.search(rf"\b{room}\b", page)] == []
+    paths = [path.relative_to(package).as_posix() for path in package.rglob("*.py")]
+    named = re.findall(r"`([a-z_/]+\.py)`", page)
+    assert [name for name in named if not name.startswith("tests/") and not any(p.endswith(name) for p in paths)] == []
+
+
 def test_the_explanation_from_scratch_runs():
     command = [sys.executable, "docs/from_scratch.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
