@@ -198,3 +198,8 @@ def test_what_namespaces_refuse_is_pytorchs():
     pytest.importorskip("torch", reason="compares the names with PyTorch's: pip install -e '.[conformance]'")
     for namespace, name in REFUSED:
         assert hasattr(importlib.import_module(f"torch.{namespace}"), name), (namespace, name)
+
+
+def test_letters_that_changed_places_are_the_likeliest_mistake():
+    assert nearest("Adma", ["Adamax", "Adam", "AdamW"]) == ["Adam"]
+    assert nearest("tesnor", ["tensors", "tensor"]) == ["tensor"]

@@ -25,12 +25,17 @@ __all__ = [
 
 
 def nearest(name: str, candidates: Iterable[str], n: int = 1) -> list[str]:
-    """The `n` candidates that look most like `name`, in its case if any do; none if nothing looks like it."""
+    """The `n` candidates that look most like `name`, in its case if any do; none if nothing looks like it.
+
+    Letters that changed places are the likeliest mistake, so a name of the same letters comes first.
+    """
     names = list(candidates)
     by_lower = {candidate.lower(): candidate for candidate in names}
-    return difflib.get_close_matches(name, names, n) or [
-        by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, n)
+    near = difflib.get_close_matches(name, names, n + 4) or [
+        by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, n + 4)
     ]
+    letters = sorted(name.lower())
+    return sorted(near, key=lambda candidate: sorted(candidate.lower()) != letters)[:n]
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
