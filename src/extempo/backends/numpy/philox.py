@@ -129,14 +129,6 @@ def _pair_up(words: Words) -> LongWords:
     return pairs[:, 0] | (pairs[:, 1].astype(np.uint64) << np.uint64(32))
 
 
-def stream_seed(seed: int, *path: int) -> int:
-    """The seed of an independent stream: a function of the seed and of where in the program it is used."""
-    for number in path:
-        # The last draw number is kept for this: no program gets there by counting.
-        seed = int(_pair_up(blocks(seed, 2**64 - 1, [number & (2**64 - 1)])[0])[0])
-    return seed
-
-
 def uniform(seed: int, draw: int, shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:
     """Uniform in [0, 1): multiples of 2**-24 (float32), 2**-53 (float64), 2**-11 (float16), 2**-8 (bfloat16)."""
     dtype, n = np.dtype(dtype), math.prod(shape)
