@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
-from extempo.errors import ExportError
+from extempo.errors import ExportError, ShapeError
 from extempo.exporting.sizes import SizeExpr, SizeLog, at_sizes, frozen, parse_guard, parse_size
 from extempo.serialization.files import FileFormatError
 
@@ -97,3 +98,19 @@ def test_frozen_values_are_those_of_any_sizes():
 
 def test_a_size_divided_by_an_empty_one_is_0():
     assert parse_size("(t // b)").evaluate({"t": 0, "b": 0}) == 0
+
+
+@pytest.mark.parametrize("text", ["sqrt(n)", "2 * int(n / 2)", "log(n + 1)", "(round(n / 2) // 2)", "ceil(n / 4)"])
+def test_functions_of_sizes_are_read_back_as_they_are_written(text):
+    made = parse_size(text)
+    assert parse_size(str(made)) == made
+    assert made.evaluate({"n": 7}) == eval(text, {"n": 7, **vars(math)})
+
+
+def test_a_product_of_fractions_is_not_divided_as_if_it_were_whole():
+    assert parse_size("(2 * (n / 4)) // 2").evaluate({"n": 2}) == 0
+
+
+def test_a_function_without_a_value_is_an_error_of_sizes():
+    with pytest.raises(ShapeError, match=r"log\(n\) has no value for these sizes"):
+        parse_size("log(n)").evaluate({"n": 0})

@@ -40,6 +40,30 @@ class Plain:
     def or_(self, *thunks):
         return any(t() for t in thunks)
 
+    def and_value(self, *thunks):
+        for thunk in thunks:
+            value = thunk()
+            if not value:
+                break
+        return value
+
+    def or_value(self, *thunks):
+        for thunk in thunks:
+            value = thunk()
+            if value:
+                break
+        return value
+
+    def assert_(self, test, message, source):
+        assert test, message()
+
+    def raise_if(self, test, error, source):
+        if test:
+            error()
+
+    def subscript(self, value, index):
+        return value[index]
+
     def not_(self, value):
         return not value
 

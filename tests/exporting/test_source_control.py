@@ -214,8 +214,9 @@ def growing(x):
 
 def nothing_to_start_from(x):
     h = None
-    for row in x:
-        h = row if h is None else h + row
+    while x.sum() < 100:
+        x = x * 2 + 1
+        h = x if h is None else h + x
     return h
 
 
@@ -252,7 +253,7 @@ def list_in_while(x):
         (text, 2, "`if` on a value was decided by the example: `y` is 'a' in one branch and '' in the other"),
         (sometimes_appended, 3, "`found` has another structure in one branch"),
         (growing, 1, "`x` is .* before this loop and .* after a step"),
-        (nothing_to_start_from, 2, "`h` is None before this `for` loop and .* after a step"),
+        (nothing_to_start_from, 2, "`h` is None before this `while` loop and .* after a step"),
         (set_in_one_branch, 1, "`y` is set in one branch of this `if` only"),
         (set_in_the_loop, 1, "`last` is set inside this loop, which may take no step"),
         (Sets().eval(), 1, "self.last is set inside an `if` on a value"),

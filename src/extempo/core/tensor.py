@@ -353,6 +353,8 @@ class Tensor(TensorMethods):
 
     def _values_for_size(self) -> Array:
         """The array, for a result whose size depends on the values."""
+        if self._data is None and hasattr(self._source, "read_for_size"):  # no program can be made of that
+            self._source.read_for_size(self)
         return self._values()
 
     def _handed_out(self) -> Array:

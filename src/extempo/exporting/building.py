@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.context import switch
 from ..core.graph import Constant, Graph, Leaf, Node, describe_where
@@ -11,9 +11,10 @@ from ..core.tensor import Tensor, TensorLike
 from ..core.types import TensorType
 from ..errors import ExportError
 from ..nn.module import Module
+from ..ops.control_flow import Require
 from ..symbolic.sym_int import SymInt
 from .calls import Dim, Dynamic, Nesting, ProgramInput, bound_examples, called, dynamic_sizes, nest, rebuilt
-from .checking import check_program
+from .checking import check_open, check_program
 from .model_state import Attributes, attributes_of, modules_of, restore, state_of
 from .program import Program
 from .sizes import SizeLog, frozen
@@ -50,27 +51,50 @@ def program(
     nestings, names, tensors = _inputs(calls, set(static))
     dynamics = dynamic_sizes(dynamic, names, list(nestings), tensors)
     state = dict(state_of(modules))
+    call = _Call(model, calls[0], nestings, names, tensors, dynamics, set(static))
+    made = _traced(call, modules, state, ())
+    if made.state:  # again, so that no value of what changes is taken for a constant
+        made = _traced(call, modules, state, made.state)
+    made.trainable = {name for name, t in state.items() if t.requires_grad}
+    if check:
+        check_program(made, model, calls, tensors)
+    check_open(made, tensors[0])
+    return made
+
+
+class _Call(NamedTuple):
+    """The model, and how it is called."""
+
+    model: Callable[..., Any]
+    example: dict[str, Any]
+    nestings: dict[str, Nesting]
+    names: list[str]
+    tensors: list[list[Tensor]]
+    dynamics: Dynamic
+    static: set[str]
+
+
+def _traced(call: _Call, modules: Mapping[str, Module], state: dict[str, Tensor], changing: Iterable[str]) -> Program:
+    """The program of one call. changing: buffers that stand in the model as symbolic tensors while it runs."""
     log = SizeLog()
-    types = _types(names, tensors, dynamics, log, state.values())
+    types = _types(call.names, call.tensors, call.dynamics, log, state.values())
     tracer = ProgramTracer(log, {id(t): name for name, t in state.items()})
     arguments = [tracer.argument(t) for t in types]
     leaves = [a._history for a in arguments]  # an argument that is written in place has another node later
     control = Control(tracer)
     before = attributes_of(modules)
     try:
+        for name in changing:
+            _substitute(modules, state[name], tracer.stand_for(state[name]))
         with switch(interceptor=tracer, grad=False):
-            given = {name: rebuilt(n, arguments, str) for name, n in nestings.items()}
-            fixed = {k: v for k, v in calls[0].items() if k in static}
-            result = listed(called(model, {**fixed, **given}, control.call))
+            given = {name: rebuilt(n, arguments, str) for name, n in call.nestings.items()}
+            fixed = {k: v for k, v in call.example.items() if k in call.static}
+            result = listed(called(call.model, {**fixed, **given}, control.call))
             changed = _changed(modules, before, tracer, state)
     finally:
         control.restore()
         restore(before)
-    made = _assembled(tracer, leaves, names, nestings, result, state, changed, dynamics)
-    made.trainable = {name for name, t in state.items() if t.requires_grad}
-    if check:
-        check_program(made, model, calls, tensors)
-    return made
+    return _assembled(tracer, leaves, call.names, call.nestings, result, state, changed, call.dynamics)
 
 
 # ---- what the model has
@@ -82,6 +106,15 @@ def _require_mode(modules: Mapping[str, Module], training: bool) -> None:
             "program: the model is in training mode, where dropout draws and batch norm changes its statistics; call "
             "model.eval() first, or say training=True"
         )
+
+
+def _substitute(modules: Mapping[str, Module], old: Tensor, new: Tensor) -> None:
+    """Put one tensor in place of another into all tables of buffers."""
+    for module in modules.values():
+        for part in module.modules():
+            for name, buffer in part._buffers.items():
+                if buffer is old:
+                    part._buffers[name] = new
 
 
 def _changed(
@@ -187,6 +220,10 @@ def _assembled(
     with switch(interceptor=tracer, grad=False):
         results = nest(frozen(result, log), "output", found, "the result")
         outputs = [tracer.node_of(_result(t, name)) for name, t in found]
+    if tracer.required and outputs:
+        conditions, messages = zip(*tracer.required, strict=True)
+        attrs = {"messages": messages}
+        outputs[0] = Constant(Require, (outputs[0], *conditions), attrs, outputs[0].type, (), None)
     leaf_names = {tracer.leaves[id(t)]: name for name, t in state.items() if id(t) in tracer.leaves}
     graph, inputs, weights = _frozen_graph(tracer, arguments, [*outputs, *changed.values()], leaf_names)
     specs = [ProgramInput(name, node.type) for name, node in zip(names, inputs, strict=True)]

@@ -22,7 +22,7 @@ from ..errors import ExportError
 from ..func.tree import leaves
 from ..random import get_rng_state, set_rng_state
 from .calls import Dim, called, rebuilt
-from .model_state import unchanged
+from .model_state import modules_of, state_of, unchanged
 from .sizes import Guard, SizeExpr
 
 if TYPE_CHECKING:
@@ -52,6 +52,28 @@ def _sizes_of(program: Program, example: Sequence[Tensor]) -> dict[str, int]:
     for tensor, spec in zip(example, program.inputs, strict=True):
         known.update({str(s): n for s, n in zip(spec.type.shape, tensor.shape, strict=True) if isinstance(s, SizeExpr)})
     return known
+
+
+def check_open(program: Program, example: Sequence[Tensor]) -> None:
+    """Raise ExportError if what the code decided holds for the example's own number of a size only."""
+    known = _sizes_of(program, example)
+    for name, size in known.items():
+        guards = [g for g in program.guards if {*g.left.names(), *g.right.names()} == {name}]
+        dim = program.dims[name]
+        others = range(int(dim.min), int(min(dim.max, size + 64)) + 1)
+        if not guards or len(others) < 2 or any(_hold(guards, {name: n}) for n in others if n != size):
+            continue
+        first = next((g for g in guards if not g.holds({name: size + 1}) or not g.holds({name: size - 1})), guards[0])
+        told = " and ".join(str(g) for g in guards[:4])
+        raise ExportError(
+            f"{first.line}: the size {name} was to stay open, and the code holds for {name} = {size} only, since it "
+            f"decided that {told}; write it without that decision (a `for` or `while` over the size stays a loop), or "
+            f"take {name} out of dynamic="
+        )
+
+
+def _hold(guards: Sequence[Guard], sizes: Mapping[str, int]) -> bool:
+    return all(guard.holds(sizes) for guard in guards)
 
 
 class _Trial:
@@ -168,7 +190,7 @@ def _attempt(
     try:
         with no_grad():
             made = program._run(tensors, program.weights, watch, guarded)
-        return (made[0] if program.state else made), None
+        return made, None
     except Exception as error:
         return None, error
     finally:
@@ -178,11 +200,14 @@ def _attempt(
 def _attempt_model(
     program: Program, model: Callable[..., Any], call: Mapping[str, Any], tensors: Sequence[Tensor]
 ) -> tuple[Any, Exception | None]:
-    """The model's results, or its refusal; its buffers stay as they were."""
+    """The model's results and new states, or its refusal; its buffers stay as they were."""
     draws = get_rng_state()
     try:
         with no_grad(), unchanged(model):
-            return called(model, _arguments(program, call, tensors)), None
+            result = called(model, _arguments(program, call, tensors))
+            state = dict(state_of(dict(modules_of(model)))) if program.state else {}
+            new = {name: state[name].detach().clone() for name in program.state}
+            return ((result, new) if program.state else result), None
     except Exception as error:
         return None, error
     finally:
@@ -206,10 +231,12 @@ class _Patience:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    if not isinstance(theirs, Tensor):
-        return bool(ours == theirs)
-    if not isinstance(ours, Tensor) or ours._type != theirs._type:
+    if not isinstance(theirs, Tensor):  # a number, of which a program may make a tensor: sum() of no rows is 0
+        return bool((ours == theirs).all()) if isinstance(ours, Tensor) else bool(ours == theirs)
+    if not isinstance(ours, Tensor):
         return False
+    if ours._type != theirs._type:  # a list of no rows has forgotten in Python how long they would be
+        return not ours.numel() and not theirs.numel() and 0 in theirs.shape[:1]
     a, b = (x.detach().numpy().astype(np.float64) for x in (ours, theirs))
     if not a.size:
         return True
@@ -259,6 +286,8 @@ def _first_difference(
     found: list[str] = []
 
     def watch(node: Node, results: Any) -> None:
+        if CONTEXT.get().interceptor is not None:  # a loop of no steps, traced for the types of its results
+            return
         alike = [theirs for name, theirs in watching.seen if name == node.op.name]
         if not found and alike and not any(_all_same(results, theirs) for theirs in alike):
             found.append(f"the first op that differs is {node.op.name}, at {node.line or 'an unknown line'}")

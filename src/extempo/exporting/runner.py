@@ -11,10 +11,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..core.context import CONTEXT
 from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import REGISTRY, Op
 from ..dispatch.dispatcher import apply
-from ..ops.control_flow import Cond, ControlOp, WhileLoop
+from ..errors import ArgumentError
+from ..ops.control_flow import Cond, ControlOp, Require, WhileLoop
 from ..random import take_draw
 from ..symbolic.sym_int import depends
 from .control_flow import cond, scan, while_loop
@@ -156,6 +158,8 @@ class GraphRunner:
         def run(key: str, *values: Any) -> Values:
             return tuple(self._inner[id(attrs[key])].run(values, sizes, watch))
 
+        if op is Require:
+            return required(inputs, attrs["messages"])
         if op is Cond:
             yes, no = (functools.partial(run, key) for key in ("true_graph", "false_graph"))
             return cond(inputs[0], yes, no, inputs[1:])
@@ -175,6 +179,17 @@ class GraphRunner:
 
         last, stacked = scan(step, inputs[:n], inputs[n:end], reverse=attrs["reverse"])
         return (*last, *stacked)
+
+
+def required(inputs: tuple[Any, ...], messages: Sequence[str]) -> Any:
+    """The first input, if all others are True."""
+    for condition, message in zip(inputs[1:], messages, strict=True):
+        tracer: Any = CONTEXT.get().interceptor
+        if hasattr(tracer, "require"):
+            tracer.require(condition, message)
+        elif not bool(condition):
+            raise ArgumentError(f"program: {message}")
+    return inputs[0]
 
 
 @functools.cache

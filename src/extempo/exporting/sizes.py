@@ -9,6 +9,7 @@ with its line; and code that must have the very number gets an error with that l
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +18,10 @@ from typing import Any, NamedTuple, NoReturn
 from ..core.graph import Graph, describe_where
 from ..core.source_location import user_line
 from ..core.types import WeakNumber
-from ..errors import ExportError, ExtempoError
+from ..errors import ExportError, ExtempoError, ShapeError
 from ..symbolic.sym_int import GuardLog, SymInt
 from ..symbolic.sym_int import at_least_0 as size_at_least_0
+from .source import why_not_converted
 
 MAX_TEXT = 2_000  # characters of one expression in a file
 MAX_SIZE = 2**62
@@ -36,6 +38,12 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "<<": operator.lshift,
     ">>": operator.rshift,
 }
+FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "log10", "log1p", "log2", "sqrt")},
+    "int": int,
+    "round": round,
+}
+_WHOLE_FUNCTIONS = frozenset(("ceil", "floor", "int", "round"))
 _COMPARISONS: Mapping[str, Callable[..., Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -48,7 +56,7 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 class Opaque(NamedTuple):
-    """Part of a size that is no polynomial: `a // b`, or max(0, a), whose `sign` is "max0"."""
+    """Part of a size that is no polynomial: `a // b`, `sqrt(a)`, or max(0, a), whose `sign` is "max0"."""
 
     sign: str
     parts: tuple[SizeExpr, ...]
@@ -56,6 +64,8 @@ class Opaque(NamedTuple):
     def __str__(self) -> str:
         if self.sign == "max0":
             return f"max(0, {self.parts[0]})"
+        if self.sign in FUNCTIONS:
+            return f"{self.sign}({self.parts[0]})"
         return f"({self.parts[0].grouped()} {self.sign} {self.parts[1].grouped()})"
 
 
@@ -143,7 +153,10 @@ def _opaque_value(factor: Opaque, sizes: Mapping[str, int]) -> Any:
         return 0  # a size divided by an empty one is about no elements
     if factor.sign in ("**", "<<") and abs(values[1]) > 64:
         raise ExportError(f"sizes: {factor} is too large a number")
-    return _OPERATIONS[factor.sign](*values)
+    try:
+        return FUNCTIONS[factor.sign](*values) if factor.sign in FUNCTIONS else _OPERATIONS[factor.sign](*values)
+    except (ArithmeticError, ValueError) as error:
+        raise ShapeError(f"sizes: {factor} has no value for these sizes ({error})") from None
 
 
 # ---- arithmetic
@@ -196,7 +209,7 @@ def _product(a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def _exact_quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr | None:
-    """a // b where every term of a is a multiple of the one term of b."""
+    """a // b where every term of a is a multiple of the one term of b, and what is left of it is a whole number."""
     if len(b.terms) != 1 or not b.terms[0][1]:
         return None
     (divisor, by), *_ = b.terms
@@ -207,10 +220,19 @@ def _exact_quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr | None:
             if f not in rest:
                 return None
             rest.remove(f)
-        if c % by:
+        if c % by or not all(map(_is_whole_factor, rest)):
             return None
         terms[tuple(rest)] = c // by
     return SizeExpr(terms)
+
+
+def _is_whole_factor(factor: Factor) -> bool:
+    """Whether it is a whole number whatever the sizes."""
+    if isinstance(factor, str) or factor.sign in _WHOLE_FUNCTIONS:
+        return True
+    if factor.sign not in ("//", "%", "max0", "+", "-", "*"):
+        return False
+    return all(part.is_whole and all(map(_is_whole_factor, fs)) for part in factor.parts for fs, _ in part.terms)
 
 
 # ---- text
@@ -257,6 +279,9 @@ def size_from(node: ast.expr) -> SizeExpr:
         return computed(_SIGNS[type(node.op)], left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "max" and len(node.args) == 2:
         return at_least_0(size_from(node.args[1]))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
+        (argument,) = node.args
+        return SizeExpr.of(Opaque(node.func.id, (size_from(argument),)))
     raise ValueError("no expression of sizes")
 
 
@@ -295,6 +320,7 @@ class SizeLog(GuardLog):
         super().__init__()
         self.symbols: dict[str, SymInt] = {}
         self.guards: dict[str, Guard] = {}
+        self.n_decided = 0  # comparisons whose answer depends on the sizes
         self.in_rule = 0  # inside shape rules: those are asked again for the sizes of each run
         self._expressions: dict[str, SizeExpr] = {}
 
@@ -319,6 +345,10 @@ class SizeLog(GuardLog):
         value = fn(*(x.value if type(x) is SymInt else x for x in (a, b)))
         return self._standing_for(computed(sign, self.expression(a), self.expression(b)), value)
 
+    def function(self, name: str, a: SymInt) -> Any:
+        """One of `FUNCTIONS` of a size."""
+        return self._standing_for(SizeExpr.of(Opaque(name, (self.expression(a),))), FUNCTIONS[name](a.value))
+
     def at_least_0(self, a: Any) -> Any:
         """max(0, a) for all sizes, without a decision."""
         return self._standing_for(at_least_0(self.expression(a)), max(0, a.value if type(a) is SymInt else a))
@@ -329,6 +359,7 @@ class SizeLog(GuardLog):
         if always is not None:
             return always
         answer = bool(fn(*(x.value if type(x) is SymInt else x for x in (a, b))))
+        self.n_decided += 1
         if not self.in_rule:
             told = sign if answer else _OPPOSITE[sign]
             guard = Guard(left, told, right, describe_where(user_line()), _library_decides())
@@ -339,11 +370,12 @@ class SizeLog(GuardLog):
 
     def fix(self, symbol: SymInt) -> NoReturn:
         """Somebody must have the number itself."""
-        line = describe_where(user_line())
+        where = user_line()
+        why_not = "" if where is None else why_not_converted(where[0])
         raise ExportError(
-            f"{line}: the size {symbol.name} is needed as a number here (range, int(), a list of that length, a key), "
-            "so the program would hold for one size only; compute with the size itself, loop with ex.scan or "
-            "ex.while_loop, or take it out of dynamic= to export this size alone",
+            f"{describe_where(where)}: the size {symbol.name} is needed as a number here (range, int(), a list of that "
+            "length, a key), so the program would hold for one size only; compute with the size itself, loop with "
+            f"ex.scan or ex.while_loop, or take it out of dynamic= to export this size alone{why_not}",
         )
 
     def key(self, symbol: SymInt) -> NoReturn:

@@ -21,8 +21,29 @@ from typing import Any, cast
 
 CONTROL = "__control__"
 _LOOPS = (ast.For, ast.While)
+_AROUND = (ast.With, ast.Try, ast.Match)  # statements with others inside that run once, or not at all
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_REFUSED = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.AsyncFor, ast.AsyncWith)
+_CHANGING = frozenset(
+    (
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "clear",
+        "update",
+        "setdefault",
+        "add",
+        "discard",
+        "reverse",
+        "sort",
+    )
+)
+_GATHERING = frozenset(("sum", "any", "all", "min", "max", "list", "tuple"))  # they take all of what a generator gives
+_REFUSED: dict[type[ast.AST], str] = {
+    ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await", ast.Global: "global", ast.Nonlocal: "nonlocal",
+    ast.AsyncFor: "async for", ast.AsyncWith: "async with",
+}  # fmt: skip
 
 
 def is_users(fn: Any) -> bool:
@@ -37,30 +58,39 @@ def is_users(fn: Any) -> bool:
 def converted(fn: types.FunctionType, control: Any) -> Callable[..., Any]:
     """The function with control flow that can be traced; itself where its source is not to be had."""
     code = _converted_code(fn.__code__)
-    if code is None:
+    if isinstance(code, str):
         return fn
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     cells[CONTROL] = types.CellType(control)
-    try:
-        closure = tuple(cells[name] for name in code.co_freevars)
-    except KeyError:
-        return fn
+    closure = tuple(cells[name] for name in code.co_freevars)
     made = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     made.__kwdefaults__ = fn.__kwdefaults__
     made.__qualname__ = fn.__qualname__
     return made
 
 
+def why_not_converted(code: types.CodeType) -> str:
+    """Why the control flow of a user's function is not kept; "" if it is."""
+    found = _converted_code(code) if code.co_name not in ("<module>", "<listcomp>", "<genexpr>") else ""
+    if isinstance(found, str) and found and not any(CONTROL in c for c in (code.co_freevars, code.co_cellvars)):
+        return f" (the branches and loops of {code.co_name} are not kept: {found})"
+    return ""
+
+
 @functools.lru_cache(maxsize=1_000)
-def _converted_code(code: types.CodeType) -> types.CodeType | None:
+def _converted_code(code: types.CodeType) -> types.CodeType | str:
+    """The code of the rewritten function, or the reason why there is none."""
     found = _definition(code)
     if found is None:
-        return None
+        return "its source cannot be found, or has several such lambdas in one line"
     definition, first_line = found
-    if any(isinstance(node, _REFUSED) for node in ast.walk(definition)):
-        return None
+    for node in ast.walk(definition):
+        if type(node) in _REFUSED:
+            line = getattr(node, "lineno", 1) + first_line - 1
+            return f"it has `{_REFUSED[type(node)]}` in line {line}"
     try:
         made = _Converter(definition).run()
+        name, made.name = made.name, "__function__"  # its own name is free for the function that calls itself
         names = [*code.co_freevars, CONTROL]
         maker = ast.parse(f"def __maker__({', '.join(names)}):\n    pass").body[0]
         assert isinstance(maker, ast.FunctionDef)
@@ -68,9 +98,11 @@ def _converted_code(code: types.CodeType) -> types.CodeType | None:
         module = ast.fix_missing_locations(ast.Module([maker], []))
         ast.increment_lineno(module, first_line - 1)
         compiled = compile(module, code.co_filename, "exec")
-    except (SyntaxError, RecursionError):
-        return None
-    return _code_named(_code_named(compiled, "__maker__"), made.name)
+    except (SyntaxError, RecursionError) as error:
+        return f"they cannot be rewritten ({error})"
+    inner = _code_named(_code_named(compiled, "__maker__"), "__function__").replace(co_name=name)
+    unknown = set(inner.co_freevars) - set(names)
+    return f"it reads {sorted(unknown)[0]} from around it in an unusual way" if unknown else inner
 
 
 def _code_named(code: types.CodeType, name: str) -> types.CodeType:
@@ -138,7 +170,7 @@ def _walk(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> list[str]:
-    """The variables that statements set, write into, or append to."""
+    """The variables that statements set, write into, or change by a method."""
     found: dict[str, None] = {}
     for node in _walk(nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -147,28 +179,46 @@ def _assigned(nodes: Iterable[ast.AST]) -> list[str]:
             found[node.name] = None
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
             found[node.value.id] = None
-        elif _appended(node):
-            found[_appended(node)] = None
+        elif isinstance(_changed_by_method(node), ast.Name):
+            found[_changed_by_method(node).id] = None
     return list(found)
 
 
-def _appended(node: ast.AST) -> str:
-    """The list that `name.append(...)` is about."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "append"
-        and isinstance(node.func.value, ast.Name)
-    ):
-        return node.func.value.id
-    return ""
+def _changed_by_method(node: ast.AST) -> Any:
+    """What `owner.append(...)`, `owner.add_(...)` and their like are about; None if it is no such call."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    name = node.func.attr
+    changes = name in _CHANGING or (name.endswith("_") and not name.endswith("__") and not name.startswith("_"))
+    return node.func.value if changes else None
+
+
+def _grown(nodes: Iterable[ast.AST]) -> list[str]:
+    """The lists that statements append to, by `append`, `extend` or `+=`."""
+    found: set[str] = set()
+    for node in _walk(nodes):
+        owner = _changed_by_method(node)
+        if isinstance(owner, ast.Name) and isinstance(node, ast.Call) and node.func.attr in ("append", "extend"):  # type: ignore[attr-defined] # of an attribute
+            found.add(owner.id)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.List):
+            found.add(node.target.id)
+    return sorted(found)
 
 
 def _attributes(nodes: Iterable[ast.AST]) -> str:
-    """An attribute that statements set, as text."""
+    """An attribute that statements set, or whose list or dict they change, as text."""
     for node in _walk(nodes):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return ast.unparse(node)
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Attribute)
+        ):
+            return ast.unparse(node.value)
+        owner = _changed_by_method(node)
+        if isinstance(owner, ast.Attribute) and isinstance(node, ast.Call) and node.func.attr in _CHANGING:  # type: ignore[attr-defined] # of an attribute
+            return ast.unparse(owner)
     return ""
 
 
@@ -186,10 +236,27 @@ def _jumps(nodes: list[ast.stmt], *kinds: type[ast.AST]) -> bool:
             if inside and not isinstance(node, _SCOPES) and _has([node], *inside):
                 return True
             continue
-        parts = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
-        if any(_jumps(part, *kinds) for part in parts if isinstance(part, list)):
+        if any(_jumps(part, *kinds) for part in _blocks(node)):
             return True
     return False
+
+
+def _blocks(statement: ast.AST) -> list[list[ast.stmt]]:
+    """The lists of statements inside one."""
+    found = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        found.append(part.body)
+    return [block for block in found if isinstance(block, list)]
+
+
+def _with_blocks(statement: ast.AST, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> None:
+    """Change all lists of statements inside one."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(statement, name, None)
+        if isinstance(block, list) and block:
+            setattr(statement, name, change(block))
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        part.body = change(part.body)
 
 
 def _ends(body: list[ast.stmt]) -> bool:
@@ -229,6 +296,8 @@ class _Converter(ast.NodeTransformer):
     def _single_exit(self, body: list[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for i, statement in enumerate(body):
+            if isinstance(statement, _AROUND) and _has([statement], ast.Return):
+                return [*out, *self._single_exit([*self._returns_flagged(statement), *body[i + 1 :]])]
             if isinstance(statement, ast.If) and _has([statement], ast.Return):
                 rest = body[i + 1 :]
                 branches = []
@@ -243,17 +312,31 @@ class _Converter(ast.NodeTransformer):
             out.append(statement)
         return out
 
+    def _returns_flagged(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A `with`, `try` or `match` that returns: it sets a flag, and the return stands after it."""
+        number = self._number()
+        stop, skip, value = f"__stop_{number}", f"__skip_{number}", f"__value_{number}"
+        _with_blocks(statement, lambda block: self._without_jumps(block, stop, skip, value))
+        before = [
+            _at(statement, ast.Assign([_store(stop)], ast.Constant(0))),
+            _at(statement, ast.Assign([_store(skip)], ast.Constant(False))),
+        ]
+        done = ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(2)])
+        after = _at(statement, ast.If(done, [_at(statement, ast.Return(_load(value)))], []))
+        return [*before, statement, after]
+
     # -- break, continue and return inside loops
 
     def _loops_flagged(self, body: list[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for statement in body:
-            for name in ("body", "orelse", "finalbody"):
-                part = getattr(statement, name, None)
-                if isinstance(part, list) and not isinstance(statement, _SCOPES):
-                    setattr(statement, name, self._loops_flagged(part))
+            if not isinstance(statement, _SCOPES):
+                _with_blocks(statement, self._loops_flagged)
             if isinstance(statement, _LOOPS) and _jumps(statement.body, ast.Break, ast.Continue, ast.Return):
                 out += self._flagged(statement)
+            elif isinstance(statement, _LOOPS) and statement.orelse:  # without a `break` it always comes to its `else`
+                out += [statement, *statement.orelse]
+                statement.orelse = []
             else:
                 out.append(statement)
         return out
@@ -272,9 +355,12 @@ class _Converter(ast.NodeTransformer):
             loop.body = body
         else:
             loop.body = [_at(loop, ast.If(going, body, []))]
+        if loop.orelse:
+            unbroken = _at(loop, ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(0)]))
+            after, loop.orelse = [_at(loop, ast.If(unbroken, loop.orelse, []))], []
         if returns:
             done = ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(2)])
-            after = [_at(loop, ast.If(done, [_at(loop, ast.Return(_load(value)))], []))]
+            after.insert(0, _at(loop, ast.If(done, [_at(loop, ast.Return(_load(value)))], [])))
         return [*before, loop, *after]
 
     def _without_jumps(self, body: list[ast.stmt], stop: str, skip: str, value: str) -> list[ast.stmt]:
@@ -297,6 +383,14 @@ class _Converter(ast.NodeTransformer):
                     own = list(branch) if leaves else [*branch, *copy.deepcopy(rest)]
                     branches.append(self._without_jumps(own, stop, skip, value) or [_at(statement, ast.Pass())])
                 out.append(_at(statement, ast.If(statement.test, branches[0], branches[1])))
+                return out
+            if isinstance(statement, _AROUND) and _jumps([statement], ast.Break, ast.Continue, ast.Return):
+                _with_blocks(statement, lambda block: self._without_jumps(block, stop, skip, value))
+                out.append(statement)
+                if body[i + 1 :]:
+                    going = _at(statement, ast.UnaryOp(ast.Not(), _load(skip)))
+                    rest = self._without_jumps(body[i + 1 :], stop, skip, value)
+                    out.append(_at(statement, ast.If(going, rest, [])))
                 return out
             out.append(statement)
         return out
@@ -328,9 +422,11 @@ class _Converter(ast.NodeTransformer):
         return _at(at, ast.Return(self._values(names, at)))
 
     def visit_If(self, node: ast.If) -> Any:
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
+            return self._raising(node)
         number = self._number()
         yes, no = f"__if_{number}", f"__else_{number}"
-        test = self.visit(node.test)
+        test = self._test(node.test)
         body, orelse = self._statements(copy.deepcopy(node.body)), self._statements(copy.deepcopy(node.orelse))
         if _has(node.body, ast.Return) and _ends(node.body) and _ends(node.orelse):
             names = _assigned([*node.body, *node.orelse])
@@ -349,6 +445,27 @@ class _Converter(ast.NodeTransformer):
         call = _call("if_", [test, _load(yes), _load(no), spelled, self._values(names, node), sets], node)
         return [*functions, self._setting(names, call, node)]
 
+    def _raising(self, node: ast.If) -> list[ast.stmt]:
+        """`if test: raise error`, a condition that the program keeps."""
+        name = f"__raise_{self._number()}"
+        raised = ast.unparse(node.body[0]).removeprefix("raise ")
+        function = self._function(name, [], [self.generic_visit(node.body[0])], node)  # type: ignore[list-item] # a statement
+        call = _call("raise_if", [self._test(node.test), _load(name), ast.Constant(raised)], node)
+        return [function, _at(node, ast.Expr(call))]
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        told = ast.unparse(node.msg or node.test)
+        message = ast.Constant(told) if node.msg is None else self.visit(node.msg)
+        call = _call("assert_", [self._test(node.test), _thunk(_at(node, message)), ast.Constant(told)], node)
+        return _at(node, ast.Expr(call))
+
+    def _test(self, node: ast.expr) -> Any:
+        """An expression of which only the truth matters."""
+        if isinstance(node, ast.BoolOp):
+            name = "and_" if isinstance(node.op, ast.And) else "or_"
+            return _call(name, [_thunk(self._test(v)) for v in node.values], node)
+        return self.visit(node)
+
     def visit_While(self, node: ast.While) -> Any:
         if node.orelse or _jumps(node.body, ast.Break, ast.Continue, ast.Return):
             return self.generic_visit(node)
@@ -356,7 +473,7 @@ class _Converter(ast.NodeTransformer):
         test, step = f"__test_{number}", f"__step_{number}"
         names = _assigned([node.test, *node.body])
         functions = [
-            self._function(test, names, [_at(node, ast.Return(self.visit(copy.deepcopy(node.test))))], node),
+            self._function(test, names, [_at(node, ast.Return(self._test(copy.deepcopy(node.test))))], node),
             self._function(step, names, [*self._statements(node.body), self._giving(names, node)], node),
         ]
         spelled = _at(node, ast.Tuple([ast.Constant(n) for n in names], ast.Load()))
@@ -370,7 +487,7 @@ class _Converter(ast.NodeTransformer):
         number = self._number()
         step, item = f"__step_{number}", f"__item_{number}"
         names = _assigned([node.target, *node.body])
-        appended = sorted({_appended(n) for n in _walk(node.body)} - {""})
+        appended = _grown(node.body)
         sets = ast.Constant(_attributes(node.body))
         target = _at(node, ast.Assign([node.target], _load(item)))
         body = [target, *self._statements(node.body), self._giving(names, node)]
@@ -395,17 +512,24 @@ class _Converter(ast.NodeTransformer):
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        self.generic_visit(node)
-        return _call("if_expression", [node.test, _thunk(node.body), _thunk(node.orelse)], node)
+        branches = [_thunk(self.visit(node.body)), _thunk(self.visit(node.orelse))]
+        return _call("if_expression", [self._test(node.test), *branches], node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        name = "and_value" if isinstance(node.op, ast.And) else "or_value"
         return _call(name, [_thunk(v) for v in node.values], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            return _call("not_", [self._test(node.operand)], node)
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
-        return _call("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
+        if not isinstance(node.ctx, ast.Load) or not isinstance(node.slice, ast.Name | ast.Call | ast.Attribute):
+            return node
+        return _call("subscript", [node.value, node.slice], node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
@@ -420,14 +544,27 @@ class _Converter(ast.NodeTransformer):
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
         self.generic_visit(node)
+        return self._list_of(node)
+
+    def _list_of(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        """A comprehension over one thing, whose parts are visited, as a call; conditions are those of Python alone."""
         (first, *others) = node.generators
-        if others or first.ifs or first.is_async or not isinstance(first.target, ast.Name):
+        if others or first.is_async or any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
             return node
-        spec = ast.arguments([], [ast.arg(first.target.id)], None, [], [], None, [])
-        return _call("list_of", [_at(node, ast.Lambda(spec, node.elt)), first.iter], node)
+        if first.ifs:
+            first.ifs = [_call("filtered", [test], node) for test in first.ifs]
+            return node
+        item = f"__item_{self._number()}"
+        spec = ast.arguments([], [ast.arg(item)], None, [], [], None, [])
+        one = ast.comprehension(first.target, ast.Tuple([_load(item)], ast.Load()), [], 0)
+        unpacked = ast.Subscript(ast.ListComp(node.elt, [one]), ast.Constant(0), ast.Load())
+        return _call("list_of", [_at(node, ast.Lambda(spec, unpacked)), first.iter], node)
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
+        gathers = isinstance(node.func, ast.Name) and node.func.id in _GATHERING and len(node.args) == 1
+        if gathers and isinstance(node.args[0], ast.GeneratorExp):
+            node.args[0] = self._list_of(node.args[0])
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return _at(node, ast.Call(node.func, [_load("__class__"), _load(self._first)], []))
         if isinstance(node.func, ast.Name) and node.func.id in ("locals", "vars", "super", "globals"):

@@ -7,25 +7,30 @@ that every step of such a loop appends one tensor to becomes a `StackedList`. Wh
 
 from __future__ import annotations
 
-import builtins
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import ops
-from ..core.graph import Node, describe_where
+from ..core.graph import Graph, Node, describe_where
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
-from ..core.types import TensorType, int64
+from ..core.types import TensorType, bool_
 from ..errors import ExportError
-from ..func.tree import leaves, rebuild
+from ..func.tree import leaves, mapped, rebuild
 from ..nn.module import Module
 from ..ops.control_flow import Cond, Scan, WhileLoop
-from ..symbolic.sym_int import SymInt, depends
+from ..symbolic.sym_int import SymInt
+from .builtin_calls import BuiltinCalls
+from .loop_items import StackedList, SymbolicRange, tree_of
 from .source import converted, is_users
-from .tracer import ProgramTracer, as_tensor, decision, merged, unify
+from .tracer import OutsideWrite, ProgramTracer, as_tensor, decision, merged, unify
 
 Values = tuple[Any, ...]
+MAX_RECURSION = 30  # calls of one function inside one another, and branches and loops around them
+# What may fail, or cost or draw something: it runs only if what stands before it in an `and` or `or` lets it.
+_CAREFUL = frozenset(("index", "control", "random", "segments", "linalg", "custom", "other"))
 
 
 class Unset:
@@ -52,52 +57,13 @@ for _operator in ("neg", "lt", "le", "gt", "ge", "bool", "call", "getitem", "ite
 UNSET = Unset()
 
 
-class SymbolicRange:
-    """`range` with a symbolic bound."""
-
-    def __init__(self, start: Any, stop: Any, step: Any) -> None:
-        self.start = start
-        self.stop = stop
-        self.step = step
-
-    def tensor(self) -> Tensor:
-        return ops.arange(self.start, self.stop, self.step)
-
-
-class StackedList:
-    """A list that a traced loop appended to: what was in it before, and the rest as one tensor along its first dim."""
-
-    def __init__(self, before: list[Any], stacked: Tensor) -> None:
-        self._before = before
-        self._stacked = stacked
-
-    def stacked(self) -> Tensor:
-        if not self._before:
-            return self._stacked
-        return ops.cat([ops.stack(self._before), self._stacked])
-
-    def joined(self, dim: int) -> Tensor:
-        """What `cat` gives: the dimension of the list goes into another one."""
-        whole = self.stacked()
-        d = dim % (whole.ndim - 1)
-        moved = whole.movedim(0, d)
-        return moved.reshape(*moved.shape[:d], moved.shape[d] * moved.shape[d + 1], *moved.shape[d + 2 :])
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return self.stacked()[index]
-
-    def __iter__(self) -> Any:
-        raise ExportError(
-            f"{describe_where(user_line())}: a list that a loop of unknown length appended to is gone through here; "
-            "use ex.stack(list), and loop over that"
-        )
-
-
 class Control:
     """The functions that rewritten source calls, for one trace."""
 
     def __init__(self, tracer: ProgramTracer) -> None:
         self._tracer = tracer
+        self._builtins = BuiltinCalls(self._traced, self.list_of)
+        self._depths: dict[types.CodeType, int] = {}  # of the calls that are being traced, by their code
         self._rewritten: list[Module] = []
 
     def rewrite(self, module: Module) -> None:
@@ -113,8 +79,10 @@ class Control:
             vars(part).pop("forward", None)
 
     def _traced(self, value: Any) -> bool:
-        """Whether it has no values yet."""
-        return isinstance(value, Tensor) and value._data is None and value._source is self._tracer
+        """Whether it has no values yet, or some that may change: those of weights and states."""
+        if not isinstance(value, Tensor):
+            return False
+        return self._tracer.is_tracked(value) if value._data is not None else value._source is self._tracer
 
     def maybe(self, value: Callable[[], Any]) -> Any:
         """The value of a variable, if it is set."""
@@ -128,67 +96,50 @@ class Control:
     def call(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Call a function; the user's own with its control flow rewritten."""
         if is_users(fn):
-            return converted(fn, self)(*args, **kwargs)
+            return self._users(fn, args, kwargs)
         if isinstance(fn, types.MethodType) and is_users(fn.__func__):
-            return converted(fn.__func__, self)(fn.__self__, *args, **kwargs)  # type: ignore[arg-type] # is_users says
+            return self._users(fn.__func__, (fn.__self__, *args), kwargs)
         if isinstance(fn, Module):
             self.rewrite(fn)
             return fn(*args, **kwargs)
-        stand_in = getattr(self, f"_{getattr(fn, '__name__', '')}", None)
-        if stand_in is not None and (getattr(builtins, fn.__name__, None) is fn or fn in (ops.stack, ops.cat)):
-            return stand_in(fn, *args, **kwargs)
-        owner: Any = getattr(fn, "__self__", None)
-        if self._traced(owner) and fn.__name__ == "item":
-            return owner.reshape(())
-        return fn(*args, **kwargs)
+        if isinstance(fn, functools.partial):
+            return self.call(fn.func, *fn.args, *args, **{**fn.keywords, **kwargs})
+        wrapped = getattr(fn, "__wrapped__", None)
+        if is_users(wrapped) and not is_users(fn):  # by ex.no_grad() and its like, which make no difference here
+            return self._users(wrapped, args, kwargs)
+        own = vars(type(fn)).get("__call__")
+        if is_users(own) and not isinstance(fn, type):
+            return self._users(own, (fn, *args), kwargs)
+        stand_in = self._builtins.find(fn)
+        return fn(*args, **kwargs) if stand_in is None else stand_in(fn, *args, **kwargs)
 
-    def _range(self, fn: Any, *bounds: Any) -> Any:
-        bounds = tuple(b if type(b) is SymInt else int(b) for b in bounds)
-        if not any(type(b) is SymInt for b in bounds):
-            return range(*bounds)
-        start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-        return SymbolicRange(start, stop, step)
+    def _users(self, fn: Any, args: Values, kwargs: dict[str, Any]) -> Any:
+        """A call of the user's own; one that calls itself for as long as values say so would never end here."""
+        depth = self._depths.get(fn.__code__, 0)
+        if depth > MAX_RECURSION and self._tracer.n_scopes > MAX_RECURSION:
+            raise ExportError(
+                f"{describe_where(user_line())}: {fn.__qualname__} calls itself in a branch that a value decides, so "
+                "nothing but values ends it, and a program has no stack; write it as a `while` loop, or let a number "
+                "or the nesting of an argument end it"
+            )
+        self._depths[fn.__code__] = depth + 1
+        try:
+            return converted(fn, self)(*args, **kwargs)
+        finally:
+            self._depths[fn.__code__] = depth
 
-    def _len(self, fn: Any, value: Any) -> Any:
-        if isinstance(value, Tensor) and value.ndim:
-            return value.shape[0]
-        if isinstance(value, StackedList):
-            return value.stacked().shape[0]
-        return fn(value)
-
-    def _enumerate(self, fn: Any, value: Any, start: Any = 0) -> Any:
-        rows = self._rows(value)
-        return (ops.arange(rows[0].shape[0]) + start, *rows) if rows else fn(value, start)
-
-    def _zip(self, fn: Any, *values: Any, **options: Any) -> Any:
-        rows = [self._rows(v) for v in values]
-        if not any(rows) or not all(len(r) == 1 for r in rows):
-            return fn(*values, **options)
-        return tuple(r[0] for r in rows)
-
-    def _reversed(self, fn: Any, value: Any) -> Any:
-        rows = self._rows(value)
-        return rows[0].flip(0) if len(rows) == 1 else fn(value)
-
-    def _int(self, fn: Any, *args: Any) -> Any:
-        if args and type(args[0]) is SymInt:
-            return args[0]
-        return args[0].reshape(()).to(int64) if args and self._traced(args[0]) else fn(*args)
-
-    def _float(self, fn: Any, *args: Any) -> Any:
-        return args[0].reshape(()).float() if args and self._traced(args[0]) else fn(*args)
-
-    def _bool(self, fn: Any, *args: Any) -> Any:
-        return decision(args[0]) if args and self._traced(args[0]) else fn(*args)
-
-    def _stack(self, fn: Any, tensors: Any, dim: int = 0, **options: Any) -> Any:
-        if not isinstance(tensors, StackedList):
-            return fn(tensors, dim, **options)
-        whole = tensors.stacked()
-        return whole if dim == 0 else whole.movedim(0, dim)
-
-    def _cat(self, fn: Any, tensors: Any, dim: int = 0, **options: Any) -> Any:
-        return tensors.joined(dim) if isinstance(tensors, StackedList) else fn(tensors, dim, **options)
+    def subscript(self, value: Any, index: Any) -> Any:
+        """`value[index]` of a Python container; which entry it is must not depend on a value, but among tensors."""
+        if not self._traced(index) or not isinstance(value, list | tuple | dict):
+            return value[index]
+        types_ = {v._type if isinstance(v, Tensor) else None for v in value}
+        if not isinstance(value, dict) and len(types_) == 1 and None not in types_:
+            return ops.stack(list(value))[index]
+        raise ExportError(
+            f"{describe_where(user_line())}: an entry of a {type(value).__name__} is chosen by a value, and it would "
+            "be frozen as it is in the example; choose by `if`, ex.cond or ex.where, or index ex.stack of tensors of "
+            "one type"
+        )
 
     # ---- decisions
 
@@ -196,23 +147,77 @@ class Control:
         return ~decision(value) if self._traced(value) else not value
 
     def and_(self, *thunks: Callable[[], Any]) -> Any:
-        return self._joined(thunks, False)
+        """`and` where only the truth of the result matters."""
+        return self._truth(thunks, False)
 
     def or_(self, *thunks: Callable[[], Any]) -> Any:
-        return self._joined(thunks, True)
+        return self._truth(thunks, True)
 
-    def _joined(self, thunks: Sequence[Callable[[], Any]], ends_with: bool) -> Any:
-        """`and` and `or`: the first value that decides; with traced ones, all that are not decided before."""
-        traced: Tensor | None = None
+    def _truth(self, thunks: Sequence[Callable[[], Any]], ends_with: bool) -> Any:
+        """The first value that decides; a traced one is joined with what follows, which runs only if it is needed."""
         value: Any = not ends_with
-        for thunk in thunks:
+        for i, thunk in enumerate(thunks):
             value = thunk()
-            if self._traced(value):
-                own = decision(value)
-                traced = own if traced is None else (traced | own if ends_with else traced & own)
-            elif bool(value) is ends_with:
+            if not self._traced(value):
+                if bool(value) is ends_with:
+                    return value
+                continue
+            if i + 1 == len(thunks):
                 return value
-        return value if traced is None else traced
+            own, rest = decision(value), functools.partial(self._decided, thunks[i + 1 :], ends_with)
+            scope = self._tracer.traced_scope(rest, ())
+            follows = scope.result
+            if not self._traced(follows):
+                return follows if bool(follows) is ends_with else own
+            if self._is_careful(scope.ordered, scope.scope.start):
+                yes, no = ((lambda: True), rest) if ends_with else (rest, (lambda: False))
+                return self._cond(own, yes, no, ())
+            return own | follows if ends_with else own & follows
+        return value
+
+    def _decided(self, thunks: Sequence[Callable[[], Any]], ends_with: bool) -> Any:
+        value = self._truth(thunks, ends_with)
+        return decision(value) if self._traced(value) else value
+
+    def _is_careful(self, outputs: list[Node], start: float) -> bool:
+        return any(n.number >= start and n.op.family in _CAREFUL for n in Graph.reach(outputs))
+
+    def and_value(self, *thunks: Callable[[], Any]) -> Any:
+        """`and` whose result is used: one of its values."""
+        return self._value(thunks, False)
+
+    def or_value(self, *thunks: Callable[[], Any]) -> Any:
+        return self._value(thunks, True)
+
+    def _value(self, thunks: Sequence[Callable[[], Any]], ends_with: bool) -> Any:
+        first, *rest = thunks
+        value = first()
+        if not rest:
+            return value
+        if not self._traced(value):
+            return value if bool(value) is ends_with else self._value(rest, ends_with)
+        if value.dtype is bool_ and not value.ndim:
+            follows = self._tracer.traced_scope(lambda: self._value(rest, ends_with), ()).result
+            if isinstance(follows, bool) or (isinstance(follows, Tensor) and follows.dtype is bool_):
+                return self._truth([lambda: value, *rest], ends_with)
+        following = functools.partial(self._value, rest, ends_with)
+        yes, no = ((lambda: value), following) if ends_with else (following, (lambda: value))
+        return self._cond(value, yes, no, ())
+
+    # ---- conditions that must hold
+
+    def assert_(self, test: Any, message: Callable[[], Any], source: str) -> None:
+        """`assert test, message`, and `if not test: raise message`."""
+        if self._traced(test):
+            self._tracer.require(decision(test), _told(message, source))
+        elif not test:
+            raise AssertionError(message())
+
+    def raise_if(self, test: Any, error: Callable[[], Any], source: str) -> None:
+        if self._traced(test):
+            self._tracer.require(~decision(test), _told(error, source))
+        elif test:
+            error()
 
     def if_expression(self, test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
         if not self._traced(test):
@@ -242,6 +247,48 @@ class Control:
             )
 
     def _cond(
+        self, test: Tensor, yes: Callable[..., Any], no: Callable[..., Any], values: Values, names: Values = ()
+    ) -> Any:
+        tracer, single = self._tracer, not names
+
+        def run(bases: list[Tensor]) -> Any:
+            if not bases:
+                return self._branches(test, yes, no, values, names)
+            given = (*values, *map(tracer.as_it_is, bases))
+            sides = [tracer.writing(fn, bases, single) for fn in (yes, no)]
+            every = (*(names or ("the value",)), *("what is written",) * len(bases))
+            made = self._branches(test, sides[0], sides[1], given, every)
+            self._assign(bases, made)
+            return made[0] if single else made[: len(names)]
+
+        return _with_writes(run)
+
+    def _assign(self, bases: list[Tensor], made: Values) -> None:
+        for base, value in zip(bases, made[len(made) - len(bases) :], strict=True):
+            self._tracer.assign(base, value)
+
+    def _loop(
+        self, run: Callable[..., Values], step: Callable[..., Values], names: Values, values: Values, *fns: Any
+    ) -> Values:
+        """A loop by `run(step, names, values, *fns)`; what it writes into from outside are more variables of it.
+
+        fns: other functions of the variables, which have no use for those.
+        """
+
+        def with_bases(bases: list[Tensor]) -> Values:
+            if not bases:
+                return run(step, names, values, *fns)
+            n = len(bases)
+            more = (*names, *("what is written",) * n)
+            others = [lambda *given, fn=fn: fn(*given[:-n]) for fn in fns]
+            given = (*values, *map(self._tracer.as_it_is, bases))
+            made = run(self._tracer.writing(step, bases, False), more, given, *others)
+            self._assign(bases, made)
+            return made[:-n]
+
+        return _with_writes(with_bases)
+
+    def _branches(
         self, test: Tensor, yes: Callable[..., Any], no: Callable[..., Any], values: Values, names: Values = ()
     ) -> Any:
         """Both branches traced; results that both leave as they are, or give alike, need no tracing."""
@@ -287,8 +334,11 @@ class Control:
             zeros = [self._zeros(x, nodes[isinstance(a, Unset)]) for x in leaves(given)]
             a, b = (rebuild(given, iter(zeros)) if isinstance(side, Unset) else side for side in (a, b))
         flat = leaves(a), leaves(b)
-        if len(flat[0]) != len(flat[1]) or isinstance(a, StackedList) or isinstance(b, StackedList):
-            raise ExportError(f"{line}: {name} has another structure in one branch than in the other")
+        if len(flat[0]) != len(flat[1]) or (a is not b and (isinstance(a, StackedList) or isinstance(b, StackedList))):
+            raise ExportError(
+                f"{line}: {name} has another structure in one branch than in the other, so its length would depend on "
+                "values; give both the same, or keep all and multiply by a mask"
+            )
         makers: list[Callable[[Any], Any]] = []
         for x, y in zip(*flat, strict=True):
             if not isinstance(x, Tensor) and not isinstance(y, Tensor) and (x is y or _equal(x, y)):
@@ -327,20 +377,35 @@ class Control:
     def while_(
         self, test: Callable[..., Any], step: Callable[..., Values], names: Values, values: Values, sets: str
     ) -> Values:
+        log = self._tracer.log
         while True:
+            guards, n_decided = dict(log.guards), log.n_decided
             going = test(*values)
             if self._traced(going):
                 self._refuse_attribute(sets, "a `while` on a value")
                 return self._while(test, step, names, values)
+            if log.n_decided > n_decided and not sets:  # `while i < len(x)`: it stays a loop, if it can
+                known, log.guards = log.guards, guards
+                try:
+                    return self._while(test, step, names, values)
+                except ExportError:
+                    log.guards = known
             if not going:
                 return values
             values = step(*values)
 
     def _while(self, test: Callable[..., Any], step: Callable[..., Values], names: Values, values: Values) -> Values:
+        return self._loop(self._while_loop, step, names, values, test)
+
+    def _while_loop(
+        self, step: Callable[..., Values], names: Values, values: Values, test: Callable[..., Any]
+    ) -> Values:
         tracer, line = self._tracer, describe_where(user_line())
         start = self._carried(step, (), names, values, line, "while")
         body = tracer.traced_scope(step, start.values, self._after(start, names, line))
         check = tracer.traced_scope(lambda *given: decision(test(*given)), start.values)
+        if not self._traced(check.result):
+            raise ExportError(f"{line}: this `while` is decided by sizes that no step changes")
         graph, reads = tracer.cut(body.scope, body.arguments, body.ordered)
         tested, test_reads = tracer.cut(check.scope, check.arguments, check.ordered)
         unify(graph, reads, tested, test_reads, len(body.operands))
@@ -352,53 +417,73 @@ class Control:
     def for_(
         self, items: Any, step: Callable[..., Values], names: Values, values: Values, lists: Values, sets: str
     ) -> Values:
-        rows = self._rows(items)
-        if not rows:
+        counted = isinstance(items, SymbolicRange) and items.is_counted
+        tree = None if counted else tree_of(items)
+        if tree is None and not counted:
             for item in items:
                 values = step(item, *values)
             return values
         self._refuse_attribute(sets, "a loop of unknown length")
-        return self._for(rows, isinstance(items, tuple), step, names, values, lists)
+        if counted:
+            return self._counted(items, step, names, values)
+        return self._loop(functools.partial(self._for, tree, lists), step, names, values)
+
+    def _counted(self, items: SymbolicRange, step: Callable[..., Values], names: Values, values: Values) -> Values:
+        """A loop over a range that values bound: a `while` with a number of its own."""
+        if type(items.step) is not int or not items.step:
+            raise ExportError(f"{describe_where(user_line())}: the step of this range must be a number, and not 0")
+
+        def going(i: Any, *given: Any) -> Any:
+            return i < items.stop if items.step > 0 else i > items.stop
+
+        def stepped(i: Any, *given: Any) -> Values:
+            return (i + items.step, *step(i, *given))
+
+        return self._while(going, stepped, ("the number", *names), (as_tensor(items.start), *values))[1:]
 
     def list_of(self, fn: Callable[[Any], Any], items: Any) -> Any:
-        rows = self._rows(items)
-        if not rows:
+        tree = tree_of(items)
+        if tree is None and not isinstance(items, SymbolicRange):
             return [fn(item) for item in items]
-        many = isinstance(items, tuple)
 
         def step(item: Any, found: list[Any]) -> Values:
             found.append(fn(item))
             return (found,)
 
-        (made,) = self._for(rows, many, step, ("list",), ([],), ("list",))
+        (made,) = self.for_(items, step, ("list",), ([],), ("list",), "")
         return made
 
-    def _rows(self, items: Any) -> list[Tensor]:
-        """The tensors whose slices a loop goes along, if their number is symbolic."""
-        if isinstance(items, SymbolicRange):
-            return [items.tensor()]
-        if isinstance(items, StackedList):
-            return [items.stacked()]
-        candidates = list(items) if type(items) is tuple else [items]
-        tensors = [x for x in candidates if isinstance(x, Tensor) and x.ndim]
-        symbolic = [x for x in tensors if depends(x._type.shape[:1])]
-        return tensors if symbolic and len(tensors) == len(candidates) else []
+    def filtered(self, value: Any) -> Any:
+        """The condition of a comprehension: one on a value would decide how many entries there are."""
+        if self._traced(value):
+            raise ExportError(
+                f"{describe_where(user_line())}: this comprehension keeps as many entries as values decide, and a "
+                "program has tensors of sizes that its inputs have; keep all, and multiply by a mask or use ex.where"
+            )
+        return value
 
-    def _for(
-        self, rows: list[Tensor], many: bool, step: Callable[..., Values], names: Values, values: Values, lists: Values
-    ) -> Values:
+    def _for(self, tree: Any, lists: Values, step: Callable[..., Values], names: Values, values: Values) -> Values:
         tracer, line = self._tracer, describe_where(user_line())
+        rows = leaves(tree)
         slices = [tracer.argument(TensorType(r._type.shape[1:], r._type.dtype)) for r in rows]
+        n_rows = len(rows)
 
         def stepped(*given: Any) -> Values:
-            items, carried = given[: len(rows)], given[len(rows) :]
-            return step(tuple(items) if many else items[0], *carried)
+            return step(rebuild(tree, iter(given[:n_rows])), *given[n_rows:])
 
-        held = {n: v for n, v in zip(names, values, strict=True) if n in lists and type(v) is list}
+        held = {n: v for n, v in zip(names, values, strict=True) if n in lists and type(v) in (list, StackedList)}
         inner = tuple([] if n in held else v for n, v in zip(names, values, strict=True))
-        start = self._carried(stepped, tuple(slices), names, inner, line, "for", tuple(held))
-        body = tracer.traced_scope(stepped, (*slices, *start.values), self._after(start, names, line, tuple(held)))
-        n_rows = len(rows)
+        try:
+            start = self._carried(stepped, tuple(slices), names, inner, line, "for", tuple(held))
+        except NothingToStartFrom:
+            if not rows[0]._type.shape[0] >= 1:  # a condition of the program
+                raise
+            first = step(rebuild(tree, iter([r[0] for r in rows])), *values)
+            return self._for(mapped(lambda r: r[1:], tree), lists, step, names, first)
+        grown: list[Any] = []  # what a step appends to each list
+        body = tracer.traced_scope(
+            stepped, (*slices, *start.values), self._after(start, names, line, tuple(held), grown)
+        )
         graph, reads = tracer.cut(body.scope, body.arguments, body.ordered)
         # Arguments of the graph are slices and then carried values; a scan has the carried values first.
         n_carried = len(body.operands) - n_rows
@@ -411,8 +496,11 @@ class Control:
         types_ = [*(o.type for o in graph.outputs[:n_carried]), *stacked]
         results = tracer.control(Scan, inputs, attrs, types_)
         out = list(self._delivered(start, iter(results[:n_carried]), names, line))
-        for name, ys in zip(held, results[n_carried:], strict=True):
-            out[names.index(name)] = StackedList(held[name], ys)
+        columns = iter(results[n_carried:])
+        for (name, before), (item, n_items) in zip(held.items(), grown, strict=True):
+            ys = [next(columns) for _ in leaves(item)]
+            ys = ys if n_items == 1 else [y.reshape(length * n_items, *y.shape[2:]) for y in ys]
+            out[names.index(name)] = StackedList(before, rebuild(item, iter(ys)))
         return tuple(out)
 
     def _carried(
@@ -425,38 +513,45 @@ class Control:
         kind: str,
         lists: Values = (),
     ) -> Carried:
-        """What a loop carries, found by a trial step: variables that it changes, as tensors of the type they keep."""
-        trial = self._tracer.traced_scope(step, (*items, *values))
-        start = list(values)
-        carried: list[int] = []
-        local: list[int] = []
-        for i, (name, before, after) in enumerate(zip(names, values, trial.result, strict=True)):
-            if name in lists:
-                continue
-            if isinstance(before, list) and isinstance(after, list) and len(before) != len(after):
-                raise ExportError(
-                    f"{line}: the list `{name}` grows in this `{kind}` loop in a way that a program cannot keep; "
-                    "append one tensor at every step of a `for` loop, or write into a tensor of fixed size"
+        """What a loop carries, as tensors of the type that they keep: the variables that a step changes.
+
+        Steps are tried until no more are found, since one that is carried may decide about others.
+        """
+        start, carried = list(values), dict[int, None]()
+        while True:
+            trial = self._tracer.traced_scope(step, (*items, *start))
+            local: list[int] = []
+            more: dict[int, Any] = {}
+            for i, (name, before, after) in enumerate(zip(names, start, trial.result, strict=True)):
+                if name in lists or i in carried:
+                    continue
+                if isinstance(before, Unset):
+                    if name.startswith("__value_") and _is_value(after):  # what a `return` inside the loop gives
+                        node = trial.nodes.get(id(after)) or self._tracer.node_of(as_tensor(after))
+                        more[i] = ops.zeros(node.type.shape, dtype=node.type.dtype)
+                    else:
+                        local.append(i)
+                elif not _unchanged(before, after, trial):
+                    self._check_carried(name, before, after, line, kind)
+                    more[i] = self._started(before, after, trial)
+            if not more:
+                return Carried(tuple(start), sorted(carried), local)
+            for i, value in more.items():
+                start[i] = value
+                carried[i] = None
+
+    def _check_carried(self, name: str, before: Any, after: Any, line: str, kind: str) -> None:
+        if isinstance(before, list | dict | StackedList) and len(leaves(before)) != len(leaves(after)):
+            raise ExportError(
+                f"{line}: the {type(before).__name__} `{name}` grows in this `{kind}` loop in a way that a program "
+                "cannot keep; append tensors at every step of a `for` loop, or write into a tensor of fixed size"
+            )
+        for x, y in zip(leaves(before), leaves(after), strict=False):
+            if not (_is_value(x) and _is_value(y)):
+                raise (NothingToStartFrom if x is None and _is_value(y) else ExportError)(
+                    f"{line}: `{name}` is {_shown(x)} before this `{kind}` loop and {_shown(y)} after a step; a "
+                    "loop of a program carries tensors and numbers, so give it a tensor to start from"
                 )
-            if isinstance(before, Unset):
-                if name.startswith("__value_") and _is_value(after):  # what a `return` inside the loop gives
-                    node = trial.nodes.get(id(after)) or self._tracer.node_of(as_tensor(after))
-                    start[i] = ops.zeros(node.type.shape, dtype=node.type.dtype)
-                    carried.append(i)
-                else:
-                    local.append(i)
-                continue
-            if _unchanged(before, after, trial):
-                continue
-            for x, y in zip(leaves(before), leaves(after), strict=False):
-                if not (_is_value(x) and _is_value(y)):
-                    raise ExportError(
-                        f"{line}: `{name}` is {_shown(x)} before this `{kind}` loop and {_shown(y)} after a step; a "
-                        "loop of a program carries tensors and numbers, so give it a tensor to start from"
-                    )
-            start[i] = self._started(before, after, trial)
-            carried.append(i)
-        return Carried(tuple(start), carried, local)
 
     def _started(self, before: Any, after: Any, trial: Any) -> Any:
         """The starting value as tensors; a number takes the dtype that the loop makes of it."""
@@ -473,8 +568,13 @@ class Control:
                 made.append(as_tensor(x))
         return rebuild(before, iter(made))
 
-    def _after(self, start: Carried, names: Values, line: str, lists: Values = ()) -> Callable[[Values], list[Any]]:
-        """From the variables after a step to the tensors that the loop's graph gives: carried ones, then appended."""
+    def _after(
+        self, start: Carried, names: Values, line: str, lists: Values = (), grown: list[Any] | None = None
+    ) -> Callable[[Values], list[Any]]:
+        """From the variables after a step to the tensors that the loop's graph gives: carried ones, then appended.
+
+        grown: gets, for each list, the structure of what a step appends, and how many of them.
+        """
 
         def outputs(after: Values) -> list[Any]:
             found: list[Any] = []
@@ -488,16 +588,26 @@ class Control:
                         )
                     found.append(made)
             for name in lists:
-                appended = after[names.index(name)]
-                if len(appended) != 1 or not isinstance(appended[0], Tensor):
-                    raise ExportError(
-                        f"{line}: `{name}` must get exactly one tensor at every step of this loop, so that a program "
-                        f"can stack them; it got {len(appended)} {'' if len(appended) != 1 else 'that is no tensor'}"
-                    )
-                found.append(appended[0])
+                item, n_items = self._appended(after[names.index(name)], name, line)
+                found += leaves(item)
+                if grown is not None:
+                    grown.append((item, n_items))
             return found
 
         return outputs
+
+    def _appended(self, items: list[Any], name: str, line: str) -> tuple[Any, int]:
+        """What a step appends to a list: one tree of tensors, with a dimension in front if there are several."""
+        columns = [[as_tensor(x) for x in leaves(item)] for item in items]
+        alike = columns and all([x._type for x in c] == [x._type for x in columns[0]] for c in columns)
+        if not alike or not columns[0]:
+            raise ExportError(
+                f"{line}: `{name}` must get as many tensors at every step of this loop, of one shape and dtype, so "
+                f"that a program can stack them; it got {len(items)}"
+            )
+        if len(items) == 1:
+            return rebuild(items[0], iter(columns[0])), 1
+        return rebuild(items[0], iter([ops.stack(c) for c in zip(*columns, strict=True)])), len(items)
 
     def _delivered(self, start: Carried, results: Any, names: Values, line: str) -> Values:
         out = list(start.values)
@@ -508,12 +618,38 @@ class Control:
         return tuple(out)
 
 
+def _with_writes(run: Callable[[list[Tensor]], Any]) -> Any:
+    """`run` with the tensors from outside that it turns out to write into."""
+    bases: list[Tensor] = []
+    while True:
+        try:
+            return run(bases)
+        except OutsideWrite as error:
+            if any(error.base is base for base in bases):
+                raise
+            bases.append(error.base)
+
+
+class NothingToStartFrom(ExportError):
+    """A variable that a loop carries is None before it: the first step has to be taken by itself."""
+
+
 class Carried(NamedTuple):
     """The variables of a loop before its first step, and which of them it carries or sets for itself only."""
 
     values: Values
     carried: list[int]
     local: list[int]
+
+
+def _told(message: Callable[[], Any], source: str) -> str:
+    """The text of a message or error, where it can be had without values; else its source."""
+    try:
+        return str(message())
+    except ExportError:
+        return source
+    except Exception as error:  # the user's own, raised to have its text
+        return f"{type(error).__name__}: {error}"
 
 
 def _is_value(x: Any) -> bool:

@@ -29,6 +29,7 @@ from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from ..core.types import DTYPES, TensorType, dtype
 from ..errors import ExportError
+from ..ops.control_flow import Require
 from ..serialization.files import FileFormatError
 from .calls import Dim, ProgramInput
 from .program import Program
@@ -254,8 +255,17 @@ def _node(op_name: str, text: str, type_: str, named: dict[str, Node], lines: _L
     return node
 
 
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
 def _check_control(node: Node, lines: _Lines) -> None:
     """The graphs of a control node take what it is given, and give what it gives."""
+    if node.op is Require:
+        messages = node.attrs.get("messages")
+        if type(messages) is not tuple or len(messages) != len(node.inputs) - 1 or not all(map(_is_text, messages)):
+            raise lines.wrong("a condition has no message")
+        return
     graphs = {k: v for k, v in node.attrs.items() if isinstance(v, Graph)}
     wanted = {"cond": {"true_graph", "false_graph"}, "while_loop": {"cond_graph", "body_graph"}}
     n_inputs, n_results = len(node.inputs) - (node.op.name == "cond"), len(node.type)

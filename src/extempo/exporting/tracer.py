@@ -8,12 +8,13 @@ A value that is read as a number raises an ExportError with the line.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from .. import ops
 from ..core.context import CONTEXT, switch
-from ..core.graph import Constant, Graph, Leaf, Node, Pick, describe_where, next_number
+from ..core.graph import Constant, Graph, Leaf, Node, Pick, Where, describe_where, next_number
 from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.tensor import Tensor, symbol
@@ -27,6 +28,7 @@ from ..ops.view import write_through
 from ..symbolic.sym_int import SymInt, depends, kind_of
 from .control_flow import check_same
 from .sizes import SizeLog
+from .source import why_not_converted
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
 
@@ -76,6 +78,14 @@ class TracedScope(NamedTuple):
         return before is after or (isinstance(before, Tensor) and self.unwritten.get(id(after)) is before)
 
 
+class OutsideWrite(ExportError):
+    """A branch or loop writes into a tensor from outside of it."""
+
+    def __init__(self, base: Tensor, message: str) -> None:
+        super().__init__(message)
+        self.base = base
+
+
 class ProgramTracer:
     """An interceptor that links a node for every op and never runs a kernel."""
 
@@ -84,6 +94,7 @@ class ProgramTracer:
         self.log = log
         self.captured: dict[Node, Tensor] = {}
         self.written: dict[int, Written] = {}  # tensors from outside that were written in place
+        self.required: list[tuple[Node, str]] = []  # conditions of values, and what to say if one does not hold
         self._state = state
         self.leaves: dict[int, Node] = {}
         self._views: dict[int, TracedView] = {}
@@ -127,9 +138,16 @@ class ProgramTracer:
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         if not tensors or op.family == "random" or depends(attrs) or depends(inputs):
             return False
-        return all(x._data is not None and not self._is_tracked(x) for x in tensors)
+        return all(x._data is not None and not self.is_tracked(x) for x in tensors)
 
-    def _is_tracked(self, x: Tensor) -> bool:
+    def stand_for(self, weight: Tensor) -> Tensor:
+        """A symbolic tensor in place of one of the model's, so that nobody reads its values."""
+        made = self.argument(weight._type)
+        self.leaves[id(weight)] = made._history
+        self.captured[made._history] = weight
+        return made
+
+    def is_tracked(self, x: Tensor) -> bool:
         return id(x) in self._state or id(x._root()) in self._state or id(x._root()) in self.written
 
     def node_of(self, value: Tensor) -> Node:
@@ -184,12 +202,36 @@ class ProgramTracer:
         return numbers if d is int64 else numbers.to(d)
 
     def read(self, value: Tensor) -> NoReturn:
-        line = describe_where(user_line())
+        where = user_line()
         raise ExportError(
-            f"{line}: a value of {value._type} is read as a number here (if, while, item(), int(), tolist(), numpy(), "
-            "a mask as an index), and it would be frozen as it is in the example; use ex.cond, ex.while_loop or "
-            "ex.where, keep it a tensor, or pass static= with the argument that it comes from",
+            f"{describe_where(where)}: a value of {value._type} is read as a number here (if, while, item(), int(), "
+            "tolist(), numpy()), and it would be frozen as it is in the example; use ex.cond, ex.while_loop or "
+            f"ex.where, keep it a tensor, or pass static= with the argument that it comes from{_why_not(where)}"
         )
+
+    def read_for_size(self, value: Tensor) -> NoReturn:
+        where = user_line()
+        raise ExportError(
+            f"{describe_where(where)}: how large this result is depends on the values of {value._type} (a mask as an "
+            "index, nonzero, masked_select, unique, repeat_interleave), and the tensors of a program have sizes that "
+            "follow from those of its inputs; use ex.where, multiply by the mask, or ex.nonzero_static with a size, or "
+            f"pass static= with the argument that it comes from{_why_not(where)}"
+        )
+
+    @property
+    def n_scopes(self) -> int:
+        """How many branches and loops are being traced, one inside the other."""
+        return len(self._scopes)
+
+    def require(self, condition: Tensor, message: str) -> None:
+        """The program is to fail with this message unless the condition holds."""
+        line = describe_where(user_line())
+        if self._scopes:
+            raise ExportError(
+                f"{line}: `assert` or `raise` by a value, inside a branch or loop: a program checks such conditions "
+                "outside of them only; compute it there, or leave it out"
+            )
+        self.required.append((self.node_of(condition), f"{message} ({os.path.basename(line)})"))
 
     # ---- writes in place
 
@@ -214,14 +256,9 @@ class ProgramTracer:
             value = value.to(target._type.dtype)
         node = self.node_of(value)
         base, steps = self._base(target)
-        if base._data is None:
-            self._check_scope(self.node_of(base).number, op_name)
+        self._check_scope(base, op_name)
         whole = self._written_through(self.node_of(base), base, node, steps) if steps else node
-        if base._data is None:
-            base._history = whole
-        else:
-            self.written[id(base)] = Written(base, whole, self._scopes[-1] if self._scopes else None)
-        self._versions[id(base)] = base, self._version(base) + 1
+        self._set(base, whole)
         if id(target) in self._views:
             target._history, self._views[id(target)].version = node, self._version(base)
         return target
@@ -231,13 +268,61 @@ class ProgramTracer:
         made = write_through(holder, value, steps)
         return Constant(made.op, made.inputs, made.attrs, made.type, (), user_line())
 
-    def _check_scope(self, number: float, op_name: str) -> None:
+    def _set(self, base: Tensor, node: Node) -> None:
+        """From here on a tensor is what this node makes."""
+        if base._data is None:
+            base._history = node
+        else:
+            self.written[id(base)] = Written(base, node, self._scopes[-1] if self._scopes else None)
+        self._versions[id(base)] = base, self._version(base) + 1
+
+    def _check_scope(self, base: Tensor, op_name: str) -> None:
         """A write inside a branch or loop to what stands outside would be lost, or happen always."""
-        if self._scopes and number < self._scopes[-1].start:
-            raise ExportError(
+        if not self._scopes:
+            return
+        if base._data is None:
+            outside = self.node_of(base).number < self._scopes[-1].start
+        else:  # a constant may be made inside; the model's own tensors are not
+            known = self.written.get(id(base))
+            outside = id(base) in self._state and (known is None or known.scope is not self._scopes[-1])
+        if outside:
+            raise OutsideWrite(
+                base,
                 f"{describe_where(user_line())}: {op_name} writes in place, inside a branch or loop, into a tensor "
                 "from outside of it; return the new tensor from the function, or use the out-of-place form",
             )
+
+    # A branch or loop that writes into tensors from outside takes them as arguments, and gives them back.
+
+    def as_it_is(self, base: Tensor) -> Tensor:
+        """A tensor of the values that another one has now."""
+        return symbol(base._type, self.node_of(base), self)
+
+    def assign(self, base: Tensor, value: Tensor) -> None:
+        """From here on `base` has these values."""
+        self._check_scope(base, "a branch or loop")
+        self._set(base, self.node_of(value))
+
+    def writing(self, fn: Callable[..., Any], bases: Sequence[Tensor], single: bool) -> Callable[..., Any]:
+        """`fn` with more arguments, the values of these tensors while it runs, and what it left in them as results."""
+        n = len(bases)
+
+        def wrapped(*given: Any) -> Any:
+            before = [(b, self.node_of(b), self.written.get(id(b))) for b in bases]
+            for b, value in zip(bases, given[len(given) - n :], strict=True):
+                self._set(b, self.node_of(value))
+            try:
+                result = fn(*given[: len(given) - n])
+                left = [self.as_it_is(b) for b in bases]
+            finally:
+                for b, node, written in before:
+                    self._set(b, node)
+                    if b._data is not None:
+                        self.written.pop(id(b))
+                        self.written.update({} if written is None else {id(b): written})
+            return (result, *left) if single else (*result, *left)
+
+        return wrapped
 
     # ---- graphs inside
 
@@ -311,7 +396,7 @@ class ProgramTracer:
         self, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...]
     ) -> Any:
         """Both branches as graphs of the same arguments."""
-        if not isinstance(pred, Tensor) or (pred._data is not None and not self._is_tracked(pred)):
+        if not isinstance(pred, Tensor) or (pred._data is not None and not self.is_tracked(pred)):
             return true_fn(*operands) if bool(pred) else false_fn(*operands)
         flat = leaves(operands)
         tensors = [x for x in flat if isinstance(x, Tensor)]
@@ -373,6 +458,10 @@ class ProgramTracer:
         stacked = [TensorType((length, *o.type.shape), o.type.dtype) for o in body.outputs[len(carried) :]]
         results = self.control(Map if name == "map" else Scan, inputs, attrs, [*(c._type for c in carried), *stacked])
         return rebuild(start, iter(results[: len(carried)])), with_tensors(ys, results[len(carried) :])
+
+
+def _why_not(where: Where | None) -> str:
+    return "" if where is None else why_not_converted(where[0])
 
 
 # ---- structures of results

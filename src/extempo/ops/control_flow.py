@@ -4,8 +4,9 @@
     while_loop  inputs (*carried, *operands)       graphs cond_graph, body_graph of both; results are the carried values
     scan, map   inputs (*carried, *xs, *operands)  graph body_graph of (*carried, *one slice of each xs, *operands);
                                                    its outputs are the next carried values, then what is stacked
+    require     inputs (value, *conditions)        the value, or an error with the message of a condition that fails
 
-A graph's leaves are its arguments, in order. All of them are ops with several results, each of which is a `Pick`.
+A graph's leaves are its arguments, in order. All but `require` are ops with several results, each of which is a `Pick`.
 """
 
 from __future__ import annotations
@@ -45,3 +46,7 @@ class Scan(ControlOp):
 
 class Map(ControlOp):
     """A graph for each slice of some tensors, independently; attributes as of Scan, with n_carried 0."""
+
+
+class Require(ControlOp):
+    """A value, if all conditions hold; attribute messages: what to say if one does not."""
