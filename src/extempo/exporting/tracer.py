@@ -9,6 +9,7 @@ A value that is read as a number raises an ExportError with the line.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -215,7 +216,7 @@ class ProgramTracer:
             f"{describe_where(where)}: how large this result is depends on the values of {value._type} (a mask as an "
             "index, nonzero, masked_select, unique, repeat_interleave), and the tensors of a program have sizes that "
             "follow from those of its inputs; use ex.where, multiply by the mask, or ex.nonzero_static with a size, or "
-            f"pass static= with the argument that it comes from{_why_not(where)}"
+            "pass static= with the argument that it comes from"
         )
 
     @property
@@ -461,7 +462,12 @@ class ProgramTracer:
 
 
 def _why_not(where: Where | None) -> str:
-    return "" if where is None else why_not_converted(where[0])
+    """Why a branch of the user's is not kept, where a value was asked for its truth or as an index."""
+    frame, names = sys._getframe(1), set()
+    while frame is not None and (where is None or frame.f_code is not where[0]):
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment] # None ends the loop
+    return "" if where is None or not names & {"__bool__", "__index__"} else why_not_converted(where[0])
 
 
 # ---- structures of results
