@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import extempo as ex
-from extempo.core.graph import Graph
+from extempo.core.graph import Graph, split_arguments, without_comment
 from extempo.errors import GraphError
 
 
@@ -46,9 +46,25 @@ def test_parse_reads_back_what_str_wrote():
     again.verify()
 
 
+def test_graphs_inside_nodes_are_printed_below_them_and_read_back():
+    made = ex.program(lambda x: x * 2 if x.sum() > 0 else -x, ex.ones(3)).graph
+    again = Graph.parse(str(made))
+    assert str(again) == "\n".join(line.split("  #")[0] for line in str(made).splitlines())
+    (branch,) = [n for n in again if n.op.name == "cond"]
+    assert [n.op.name for n in branch.attrs["true_graph"]] == ["leaf", "mul"]
+
+
+@pytest.mark.parametrize("text", ["it's", 'say "it\'s"', "ends with \\", "a, (b", "x  # y", "'", '\\"'])
+def test_arguments_are_split_and_comments_cut_outside_of_quotes_only(text):
+    assert split_arguments(f"%0, {text!r}, k=(1, 2)") == ["%0", repr(text), "k=(1, 2)"]
+    assert without_comment(f"%1 = f({text!r})  # it's line 3") == f"%1 = f({text!r})"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("graph(\n  %0: f32[b]\n) {\n  return %0\n}", "Program.parse"),
+        ("graph(\n  %0: f32[2]\n) {\n  return %0", "the text ends in line 4"),
         ("graph(\n  %0: f32[2]\n) {\n  %1 = nonsense(%0) : f32[2]\n  return %1\n}", "not registered"),
         ("graph(\n) {\n  return %7\n}", "%7"),
         ("graph(\n  %0: f32[2]\n) {\n  %1 = exp(%0) : f32[3]\n  return %1\n}", "should give f32"),

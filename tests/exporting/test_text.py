@@ -102,3 +102,10 @@ def test_mutated_text_is_refused_or_read_and_never_anything_else(program):
                 break
         with contextlib.suppress(FileFormatError):
             parse_program("".join(characters), program.weights)
+
+
+def test_names_with_spaces_colons_and_line_ends_are_kept():
+    program = ex.program(lambda x: {"a: b\n": x['a "b"'] * 2}, ({'a "b"': ex.ones(2)},))
+    again = parse_program(str(program), program.weights)
+    assert str(again) == "\n".join(line.split("  #")[0] for line in str(program).split("\n"))
+    assert again({'a "b"': ex.ones(2)})["a: b\n"].tolist() == [2, 2]

@@ -240,53 +240,95 @@ class Graph:
 
     def __str__(self) -> str:
         names = {node: f"%{i}" for i, node in enumerate(self.nodes)}
-
-        def show(value: Any) -> str:
-            return names[value] if isinstance(value, Node) else repr(value)
-
-        lines = ["graph("]
-        lines += [
-            f"  {names[n]}: {type_text(n.type)}{' requires_grad' if n.requires_grad else ''}"
-            for n in self.nodes
-            if n.op is Leaf
-        ]
-        lines.append(") {")
-        for node in self.nodes:
-            if node.op is Leaf:
-                continue
-            args = [show(i) for i in node.inputs] + [f"{k}={v!r}" for k, v in node.attrs.items()]
-            line = f"  {names[node]} = {node.op.name}({', '.join(args)}) : {type_text(node.type)}"
-            lines.append(line + (f"  # {node.line}" if node.where else ""))
-        lines.append(f"  return {', '.join(names[o] for o in self.outputs)}")
-        return "\n".join([*lines, "}"])
+        leaves = [f"  {names[n]}: {type_text(n.type)}{' requires_grad' * n.requires_grad}" for n in self.inputs]
+        lines = node_lines(self, names, "  ", repr, lambda line: line)
+        return "\n".join(["graph(", *leaves, ") {", *lines, "}"])
 
     __repr__ = __str__
 
     @classmethod
     def parse(cls, text: str) -> Graph:
         """Read back what `str(graph)` wrote; line comments are not kept."""
+        lines = _Lines(text)
         named: dict[str, Node] = {}
         nodes: list[Node] = []
-        outputs: list[Node] = []
-        for number, raw in enumerate(text.strip().splitlines(), 1):
-            line = raw.split("  #")[0].strip()
-            if line in ("graph(", ") {", "}", ""):
-                continue
-            if line.startswith("return "):
-                outputs = [_named(named, n.strip(), number) for n in line[7:].split(",")]
-            elif match := re.fullmatch(r"(%\d+): (\S.*?)( requires_grad)?", line):
-                node = leaf(parse_type(match[2]), match[3] is not None)
-                named[match[1]] = node
-                nodes.append(node)
-            elif match := re.fullmatch(r"(%\d+) = (\w+)\((.*)\) : (.*)", line):
-                node = _parse_node(match[2], match[3], match[4], named, number)
-                named[match[1]] = node
-                nodes.append(node)
-            else:
-                raise GraphError(f"parse: line {number} is neither a leaf, a node nor a return: {raw!r}")
-        graph = cls(nodes, outputs)
+        while (line := lines.next()) != ") {":
+            if match := re.fullmatch(r"(%\d+): (\S.*?)( requires_grad)?", line):
+                named[match[1]] = leaf(_parsed_type(match[2], lines), match[3] is not None)
+                nodes.append(named[match[1]])
+            elif line not in ("graph(", ""):
+                raise GraphError(f"parse: line {lines.number} is neither a leaf, a node nor a return: {line!r}")
+        inner, outputs = _parse_nodes(lines, named)
+        graph = cls([*nodes, *inner], outputs)
         graph.verify()
         return graph
+
+
+def node_lines(
+    graph: Graph,
+    names: dict[Node, str],
+    indent: str,
+    value_text: Callable[[Any], str],
+    line_text: Callable[[str], str],
+) -> Iterator[str]:
+    """The text of the nodes of a graph but its leaves, graphs inside them below theirs, and what it returns."""
+    for node in graph:
+        if node.op is Leaf:
+            continue
+        inner = {k: v for k, v in node.attrs.items() if isinstance(v, Graph)}
+        parts = [names[i] if isinstance(i, Node) else value_text(i) for i in node.inputs]
+        parts += [f"{k}={value_text(v)}" for k, v in node.attrs.items() if k not in inner]
+        line = f"{indent}{names[node]} = {node.op.name}({', '.join(parts)}) : {type_text(node.type)}"
+        yield line + (f"  # {line_text(node.line)}" if node.where else "")
+        for key, part in inner.items():
+            own = {n: f"%{i}" for i, n in enumerate(part)}
+            arguments = ", ".join(f"{own[n]}: {type_text(n.type)}" for n in part.inputs)
+            yield f"{indent}  {key}({arguments}) {{"
+            yield from node_lines(part, own, indent + "    ", value_text, line_text)
+            yield f"{indent}  }}"
+    yield f"{indent}return {', '.join(names[o] for o in graph.outputs)}".rstrip()
+
+
+class _Lines:
+    """The lines of a text without comments, one after another."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.strip().splitlines()
+        self.number = 0
+
+    def peek(self) -> str:
+        return without_comment(self._lines[self.number]).strip() if self.number < len(self._lines) else ""
+
+    def next(self) -> str:
+        if self.number >= len(self._lines):
+            raise GraphError(f"parse: the text ends in line {self.number}, before the graph does")
+        self.number += 1
+        return without_comment(self._lines[self.number - 1]).strip()
+
+
+def _parse_nodes(lines: _Lines, named: dict[str, Node]) -> tuple[list[Node], list[Node]]:
+    """The nodes up to the end of their graph, and what it returns."""
+    nodes: list[Node] = []
+    outputs: list[Node] = []
+    while (line := lines.next()) != "}":
+        if line == "return" or line.startswith("return "):
+            outputs = [_named(named, n.strip(), lines.number) for n in line[7:].split(",") if n.strip()]
+        elif match := re.fullmatch(r"(%\d+) = (\w+)\((.*)\) : (.*)", line):
+            named[match[1]] = _parse_node(match[2], match[3], match[4], named, lines)
+            nodes.append(named[match[1]])
+        elif line:
+            raise GraphError(f"parse: line {lines.number} is neither a leaf, a node nor a return: {line!r}")
+    return nodes, outputs
+
+
+def _parsed_type(text: str, lines: _Lines) -> Any:
+    try:
+        return parse_type(text)
+    except (ValueError, KeyError):
+        raise GraphError(
+            f"parse: line {lines.number} has the type {text!r}, which is none of a tensor or number; sizes with names "
+            "are those of a program, which Program.parse reads"
+        ) from None
 
 
 def _named(named: dict[str, Node], name: str, line: int) -> Node:
@@ -295,32 +337,49 @@ def _named(named: dict[str, Node], name: str, line: int) -> Node:
     return named[name]
 
 
-def _parse_node(op_name: str, args: str, type_: str, named: dict[str, Node], line: int) -> Node:
-    op = REGISTRY.get(op_name)
+def _parse_node(op_name: str, args: str, type_: str, named: dict[str, Node], lines: _Lines) -> Node:
+    op, number = REGISTRY.get(op_name), lines.number
     if op is None:
-        raise GraphError(f"parse: line {line} uses the op {op_name!r}, which is not registered")
+        raise GraphError(f"parse: line {number} uses the op {op_name!r}, which is not registered")
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
-    for part in _split(args):
+    for part in split_arguments(args):
         key = re.match(r"(\w+)=", part)
         if part.startswith("%"):
-            inputs.append(_named(named, part, line))
+            inputs.append(_named(named, part, number))
         elif key:
             attrs[key[1]] = _literal(part[key.end() :])
         else:
             inputs.append(_literal(part))
-    return Node(op, tuple(inputs), attrs, parse_type(type_), (), None)
+    while inside := re.fullmatch(r"(\w+)\((.*)\) \{", lines.peek()):
+        lines.next()
+        pairs = [part.partition(": ") for part in split_arguments(inside[2])]
+        own = {name: leaf(_parsed_type(text, lines)) for name, _, text in pairs}
+        arguments = list(own.values())
+        nodes, outputs = _parse_nodes(lines, own)
+        attrs[inside[1]] = Graph([*arguments, *nodes], outputs)
+    return Node(op, tuple(inputs), attrs, _parsed_type(type_, lines), (), None)
 
 
-def _split(text: str) -> list[str]:
-    """Split at commas outside brackets and quotes."""
-    parts, depth, quote, start = [], 0, "", 0
+def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
+    """The characters that are no part of a text in quotes, with their places."""
+    quote, escaped = "", False
     for i, c in enumerate(text):
         if quote:
-            quote = "" if c == quote else quote
+            if c == quote and not escaped:
+                quote = ""
+            escaped = c == "\\" and not escaped
         elif c in "'\"":
             quote = c
-        elif c in "([{":
+        else:
+            yield i, c
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split at commas outside brackets and quotes."""
+    parts, depth, start = [], 0, 0
+    for i, c in _outside_quotes(text):
+        if c in "([{":
             depth += 1
         elif c in ")]}":
             depth -= 1
@@ -328,6 +387,13 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:i].strip())
             start = i + 1
     return [p for p in [*parts, text[start:].strip()] if p]
+
+
+def without_comment(line: str) -> str:
+    """A line up to the two spaces and the `#` that stand before a comment."""
+    if "  # " not in line:
+        return line
+    return next((line[:i] for i, c in _outside_quotes(line) if c == " " and line.startswith("  # ", i)), line)
 
 
 def _literal(text: str) -> Any:
@@ -360,6 +426,6 @@ def parse_type(text: str) -> Any:
     """The inverse of `type_text`."""
     text = text.strip()
     if text.startswith("("):
-        return tuple(parse_type(part) for part in _split(text[1:-1]))
+        return tuple(parse_type(part) for part in split_arguments(text[1:-1]))
     numbers: dict[str, type] = {"float": float, "int": int}
     return numbers[text] if text in numbers else bool if text == "bool" else TensorType.parse(text)

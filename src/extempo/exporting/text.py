@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..core.graph import Constant, Graph, Leaf, Node, Pick, type_text
+from ..core.graph import Constant, Graph, Leaf, Node, Pick, node_lines, split_arguments, type_text, without_comment
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from ..core.types import DTYPES, TensorType, dtype
@@ -51,40 +51,37 @@ def program_text(program: Program) -> str:
         lines.append(f"size {dim.__name__} {dim.min} .. {'' if math.isinf(dim.max) else dim.max}".rstrip())
     for guard in program.guards:
         lines.append(f"guard {guard}  # {_short(guard.line)}")
-    lines += [f"argument {name} {json.dumps(nesting)}" for name, nesting in program.arguments.items()]
+    lines += [f"argument {_name_text(name)} {json.dumps(nesting)}" for name, nesting in program.arguments.items()]
     names = {node: f"%{i}" for i, node in enumerate(program.graph)}
     n_inputs = len(program.inputs)
     for i, (node, name) in enumerate(program.leaf_names.items()):
         kind, end = ("input", "") if i < n_inputs else ("weight", " trainable" if name in program.trainable else "")
-        lines.append(f"{kind} {names[node]} {name}: {type_text(node.type)}{end}")
-    lines += _node_lines(program.graph, names, "")
+        lines.append(f"{kind} {names[node]} {_name_text(name)}: {type_text(node.type)}{end}")
+    lines += node_lines(program.graph, names, "", _value_text, _short)
     lines.append(f"result {json.dumps(program.results)}")
-    lines += [f"output {name}" for name in program.outputs]
-    lines += [f"state {name}" for name in program.state]
+    lines += [f"output {_name_text(name)}" for name in program.outputs]
+    lines += [f"state {_name_text(name)}" for name in program.state]
     return "\n".join(lines) + "\n"
+
+
+def _name_text(name: str) -> str:
+    """A name as it is; one with signs that lines have a meaning for, in quotes."""
+    return name if re.fullmatch(r"[\w.\-]+", name) else json.dumps(name)
+
+
+def _read_name(text: str) -> tuple[str, str]:
+    """The name at the beginning of a text, and what follows."""
+    if not text.startswith('"'):
+        found = re.match(r"[^\s:]+", text)
+        name = found[0] if found else ""
+        return name, text[len(name) :]
+    name, end = json.JSONDecoder().raw_decode(text)
+    return str(name), text[end:]
 
 
 def _short(line: str) -> str:
     """`model.py:12`: where a file lies is nobody's business."""
     return os.path.basename(line)
-
-
-def _node_lines(graph: Graph, names: dict[Node, str], indent: str) -> Iterable[str]:
-    for node in graph:
-        if node.op is Leaf:
-            continue
-        inner = {k: v for k, v in node.attrs.items() if isinstance(v, Graph)}
-        parts = [names[i] if isinstance(i, Node) else _value_text(i) for i in node.inputs]
-        parts += [f"{k}={_value_text(v)}" for k, v in node.attrs.items() if k not in inner]
-        line = f"{indent}{names[node]} = {node.op.name}({', '.join(parts)}) : {type_text(node.type)}"
-        yield line + (f"  # {_short(node.line)}" if node.where else "")
-        for key, part in inner.items():
-            own = {n: f"%{i}" for i, n in enumerate(part)}
-            arguments = ", ".join(f"{own[n]}: {type_text(n.type)}" for n in part.inputs)
-            yield f"{indent}  {key}({arguments}) {{"
-            yield from _node_lines(part, own, indent + "    ")
-            yield f"{indent}  }}"
-    yield f"{indent}return {', '.join(names[o] for o in graph.outputs)}".rstrip()
 
 
 def _value_text(value: Any) -> str:
@@ -118,19 +115,13 @@ class _Lines:
         self._at += 1
         if len(line) > MAX_LINE:
             raise self.wrong("the line is too long")
-        return _without_comment(line).strip()
+        return without_comment(line).strip()
 
     def peek(self) -> str:
-        return _without_comment(self._lines[self._at]).strip() if self._at < len(self._lines) else ""
+        return without_comment(self._lines[self._at]).strip() if self._at < len(self._lines) else ""
 
     def wrong(self, why: str) -> FileFormatError:
         return FileFormatError(f"load_program: line {self._at} of the program: {why}")
-
-
-def _without_comment(line: str) -> str:
-    """Comments are last, after two spaces; texts in quotes may have such signs too."""
-    position = line.rfind("  # ")
-    return line if position < 0 or line.count("'", position) % 2 or line.count('"', position) % 2 else line[:position]
 
 
 def parse_program(text: str, weights: Mapping[str, Tensor]) -> Program:
@@ -168,7 +159,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
         elif word == "guard":
             guards.append(parse_guard(rest, "the exported code"))
         elif word == "argument":
-            name, _, nesting = rest.partition(" ")
+            name, nesting = _read_name(rest)
             arguments[name] = _checked_nesting(json.loads(nesting), lines)
         else:
             reference, name, type_, is_trainable = _leaf_line(rest, lines)
@@ -186,7 +177,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
     names: dict[str, list[str]] = {"output": [], "state": []}
     while lines.peek():
         word, _, name = lines.next().partition(" ")
-        names[word].append(name)
+        names[word].append(_read_name(name)[0])
     program = Program(
         Graph([*leaves, *nodes], outputs), arguments, inputs, given, results, names["output"], names["state"], dims,
         guards, trainable,
@@ -196,13 +187,15 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
 
 
 def _leaf_line(rest: str, lines: _Lines) -> tuple[str, str, TensorType, bool]:
-    found = re.fullmatch(r"(%\d+) ([^:]+): (\w+\[.*?\])( trainable)?", rest)
-    if found is None:
+    reference, _, named = rest.partition(" ")
+    name, end = _read_name(named)
+    found = re.fullmatch(r": (\w+\[.*?\])( trainable)?", end)
+    if found is None or not re.fullmatch(r"%\d+", reference):
         raise lines.wrong("an input or weight should be `%0 name: f32[3]`")
-    type_ = parse_type(found[3])
+    type_ = parse_type(found[1])
     if not isinstance(type_, TensorType):
         raise lines.wrong("an input or weight is a tensor")
-    return found[1], found[2], type_, found[4] is not None
+    return reference, name, type_, found[2] is not None
 
 
 def _after(lines: _Lines, beginning: str) -> str:
@@ -237,7 +230,7 @@ def _node(op_name: str, text: str, type_: str, named: dict[str, Node], lines: _L
     while found := re.fullmatch(r"(\w+)\((.*)\) \{", lines.peek()):
         lines.next()
         own: dict[str, Node] = {}
-        for part in _split(found[2]):
+        for part in split_arguments(found[2]):
             reference, _, argument_type = part.partition(": ")
             own[reference] = Constant(Leaf, (), {}, parse_type(argument_type), (), None)
         arguments = list(own.values())
@@ -292,7 +285,7 @@ def _named(named: dict[str, Node], name: str, lines: _Lines) -> Node:
 def _arguments(text: str, named: dict[str, Node], lines: _Lines) -> tuple[list[Any], dict[str, Any]]:
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
-    for part in _split(text):
+    for part in split_arguments(text):
         key = re.match(r"([A-Za-z_]\w*)=(?!=)", part)
         if part.startswith("%"):
             inputs.append(_named(named, part, lines))
@@ -301,24 +294,6 @@ def _arguments(text: str, named: dict[str, Node], lines: _Lines) -> tuple[list[A
         else:
             inputs.append(_literal(part))
     return inputs, attrs
-
-
-def _split(text: str) -> list[str]:
-    """At commas outside of brackets and quotes."""
-    parts, depth, quote, start = [], 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote and text[i - 1] != "\\" else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [p for p in [*parts, text[start:].strip()] if p]
 
 
 def _literal(text: str) -> Any:
@@ -353,11 +328,11 @@ def parse_type(text: str) -> Any:
     if text.startswith("("):
         if not text.endswith(")"):
             raise ValueError("a type without its end")
-        return tuple(parse_type(part) for part in _split(text[1:-1]))
+        return tuple(parse_type(part) for part in split_arguments(text[1:-1]))
     found = re.fullmatch(r"(\w+)\[(.*)\]", text)
     if found is None:
         raise ValueError(f"{text[:40]!r} is no type")
-    sizes = [parse_size(part) for part in _split(found[2])]
+    sizes = [parse_size(part) for part in split_arguments(found[2])]
     shape: tuple[Any, ...] = tuple(s if s.constant is None else s.constant for s in sizes)
     return TensorType(shape, _SHORT[found[1]])
 
