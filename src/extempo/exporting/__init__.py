@@ -4,7 +4,7 @@
     building       ex.program: examples (`calls`), weights (`model_state`), `tracer`, then `checking`
     source         Python's own branches and loops, rewritten from the source of functions; they call `source_control`,
                    with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
-    program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too
+    program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
     files          program.save and ex.load_program, by `text`
 

@@ -6,7 +6,8 @@ against the model on the examples and on other sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.context import CONTEXT, no_grad
@@ -20,6 +21,7 @@ from .sizes import Guard, parse_size
 
 if TYPE_CHECKING:
     from ..nn.module import Module
+    from .editing import GraphEditor
 
 __all__ = ["Program"]
 
@@ -136,7 +138,42 @@ class Program:
 
         return ProgramModule(self)
 
+    # ---- changing it
+
+    @contextlib.contextmanager
+    def edit(self) -> Iterator[GraphEditor]:
+        """A block in which the graph is changed: `with program.edit() as graph:`. See `GraphEditor`.
+
+        The block has a copy. At its end the copy is put in order and checked, and the program runs that from then on;
+        if the block raises, or the graph is not valid, the program stays as it was.
+
+        >>> program = ex.program(lambda x: ex.relu(x) * 2, ex.ones(3))
+        >>> with program.edit() as graph:
+        ...     for node in graph.find("relu"):
+        ...         graph.replace(node, graph.call(ex.tanh, *node.inputs))
+        >>> program(ex.tensor([0.0, 1.0, -1.0]))
+        tensor([ 0.0000,  1.5232, -1.5232])
+        """
+        from .editing import GraphEditor, edited
+
+        editor = GraphEditor(self.graph, self.weights, len(self.inputs), self.dims)
+        yield editor
+        vars(self).update(vars(edited(self, editor)))
+
     # ---- keeping it
+
+    @classmethod
+    def parse(cls, text: str, weights: Mapping[str, Tensor]) -> Program:
+        """The program that `str(program)` is the text of, with these weights by name.
+
+        >>> from extempo.exporting import Program
+        >>> program = ex.program(lambda x: x * 2, ex.ones(3), dynamic={"x": {0: "n"}})
+        >>> Program.parse(str(program).replace("mul(%0, 2)", "mul(%0, 3)"), program.weights)(ex.ones(2))
+        tensor([3., 3.])
+        """
+        from .text import parse_program
+
+        return parse_program(text, weights)
 
     def save(self, f: Any) -> None:
         """Write the program to a path or a binary file; `ex.load_program` reads it, without the model's class."""
