@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -71,3 +72,20 @@ def test_mistakes_are_told_in_words(saved, tmp_path):
     result = run("show", x)
     assert result.exit_code == 1
     assert "no file of program.save" in result.output
+
+
+def test_quantize_writes_a_smaller_program_and_reports(tmp_path):
+    large, small, x = (str(tmp_path / name) for name in ("m.extempo", "s.extempo", "x.npy"))
+    model = ex.nn.Linear(64, 64).eval()
+    ex.program(model, ex.randn(2, 64), dynamic={"input": {0: "n"}}).save(large)
+    np.save(x, np.ones((3, 64), np.float32))
+    result = run("quantize", large, small, "--dynamic", "--input", f"input={x}")
+    assert result.exit_code == 0, result.output
+    assert "int8: 1 of 2 weights, inputs of 1 linear layer rounded too" in result.output
+    assert "ms a call" in result.output
+    assert os.path.getsize(small) < os.path.getsize(large) / 2
+    assert ex.allclose(ex.load_program(small)(ex.ones(3, 64)), model(ex.ones(3, 64)), atol=0.05)
+    assert run("quantize", large, small, "--kind", "float16").exit_code == 0
+    wrong = run("quantize", large, small, "--input", f"y={x}")
+    assert wrong.exit_code == 1
+    assert "the inputs are input: f32[n, 64]" in wrong.output

@@ -166,6 +166,25 @@ def predict(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Non
         raise click.ClickException(str(error)) from None
 
 
+@command.command(short_help="Make the file of a program smaller, and report the change.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("out", type=click.Path(dir_okay=False))
+@click.option("--kind", type=click.Choice(["int8", "float16"]), default="int8", show_default=True, help="Of weights.")
+@click.option("--dynamic", is_flag=True, help="Round what linear layers get, too.")
+@click.option(
+    "--input", "inputs", metavar="NAME=FILE.npy", multiple=True, help="An array to compare on; drawn if none is given."
+)
+def quantize(file: str, out: str, kind: str, dynamic: bool, inputs: tuple[str, ...]) -> None:
+    """Round the weights of the program in FILE, write it to OUT, and report size, time and accuracy."""
+    from extempo.cli import programs
+    from extempo.errors import ExtempoError
+
+    try:
+        click.echo(str(programs.quantize(file, out, kind, dynamic, inputs)))
+    except (ExtempoError, programs.Mistake) as error:
+        raise click.ClickException(str(error)) from None
+
+
 @command.command(
     short_help="Run a PyTorch program as it is, without PyTorch.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},

@@ -1,4 +1,4 @@
-"""`extempo show` and `extempo predict`: the text of a saved program, and its results for arrays in files."""
+"""`extempo show`, `predict` and `quantize`: the text of a saved program, its results for arrays, a smaller file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from extempo.core.tensor import Tensor, from_array
+from extempo.exporting.calls import rebuilt
 from extempo.exporting.files import load_program, program_text_of
 from extempo.exporting.program import Program
+from extempo.exporting.quantizing import QuantizationReport
 from extempo.func.tree import leaves
 
 
@@ -41,11 +43,7 @@ def described(path: str) -> str:
 def predict(path: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, Any]]:
     """Run the program in a file: `inputs` and `outputs` are `name=file.npy`; the results that no file was named for."""
     program = load_program(path)
-    arrays = dict(_named_array(text, program) for text in inputs)
-    missing = [spec.name for spec in program.inputs if spec.name not in arrays]
-    if missing:
-        raise Mistake(f"the program needs the input {missing[0]}: --input {missing[0]}=FILE.npy")
-    tensors = [_tensor(arrays[spec.name], spec) for spec in program.inputs]
+    tensors = _inputs(program, inputs)
     made = program._run(tensors, program.weights)
     values = dict(zip([*program.outputs, *program.state], _tensors(made), strict=True))
     for text in outputs:
@@ -55,6 +53,28 @@ def predict(path: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[tu
             raise Mistake(f"there is no output {name}; the outputs are {', '.join(values)}")
         np.save(file, values.pop(name).numpy())
     return list(values.items())
+
+
+def quantize(path: str, out: str, kind: str, dynamic: bool, inputs: Sequence[str]) -> QuantizationReport:
+    """Write the program in a file, quantised, to another one; the report, with times."""
+    program = load_program(path)
+    examples = []
+    if inputs:
+        tensors = _inputs(program, inputs)
+        examples.append({name: rebuilt(nesting, tensors, str) for name, nesting in program.arguments.items()})
+    made = program.quantize(kind, *examples, dynamic=dynamic)
+    made.save(out)
+    assert made.report is not None
+    return made.report.measure()
+
+
+def _inputs(program: Program, inputs: Sequence[str]) -> list[Tensor]:
+    """The input tensors of a call, from `name=file.npy` for each."""
+    arrays = dict(_named_array(text, program) for text in inputs)
+    missing = [spec.name for spec in program.inputs if spec.name not in arrays]
+    if missing:
+        raise Mistake(f"the program needs the input {missing[0]}: --input {missing[0]}=FILE.npy")
+    return [_tensor(arrays[spec.name], spec) for spec in program.inputs]
 
 
 def _tensors(tree: Any) -> list[Tensor]:

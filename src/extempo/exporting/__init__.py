@@ -6,7 +6,8 @@
                    with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
-    files          program.save and ex.load_program, by `text`
+    files          program.save and ex.load_program, by `text`; weights may be in fewer bytes (`storage`)
+    quantizing     program.quantize: rounded weights, and a report of what that changes
 
 Each is loaded when it is first asked for.
 """
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .calls import Dim
+    from .editing import GraphEditor
     from .program import Program
+    from .quantizing import QuantizationReport
 
-__all__ = ["Dim", "Program"]
+__all__ = ["Dim", "GraphEditor", "Program", "QuantizationReport"]
 
-_HOMES = {"Dim": "calls", "Program": "program"}
+_HOMES = {"Dim": "calls", "GraphEditor": "editing", "Program": "program", "QuantizationReport": "quantizing"}
 
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 

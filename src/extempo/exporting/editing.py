@@ -165,7 +165,7 @@ def edited(program: Program, editor: GraphEditor) -> Program:
     results = program.results
     for i, (name, _) in enumerate(editor.outputs):
         results = _with_result(results, name, n_results + i)
-    return Program(
+    made = Program(
         graph,
         program.arguments,
         program.inputs,
@@ -177,6 +177,8 @@ def edited(program: Program, editor: GraphEditor) -> Program:
         [*program.guards, *editor.guards],
         [name for name in program.trainable if name in editor.weights],
     )  # fmt: skip
+    made.storage = {name: kind for name, kind in program.storage.items() if name in editor.weights}
+    return made
 
 
 def _with_result(results: Nesting, name: str, place: int) -> Nesting:

@@ -14,6 +14,7 @@ from ..serialization.files import FileFormatError
 from ..serialization.loading import load
 from ..serialization.saving import save
 from .program import Program
+from .storage import stored_weights
 from .text import parse_program, program_text
 
 __all__ = ["load_program", "program_text_of"]
@@ -23,7 +24,7 @@ FORMAT = "extempo program"
 
 def save_program(program: Program, f: Any) -> None:
     """Write a program to a path or a binary file."""
-    weights = {name: t.detach() for name, t in program.weights.items()}
+    weights = stored_weights(program.weights, program.storage)
     save({"format": FORMAT, "program": program_text(program), "weights": weights}, f)
 
 

@@ -48,6 +48,7 @@ class ProgramModule(Module):
         weights = self._weights()
         made = copy.copy(self._program)
         made.weights = {name: weights[name].detach().clone() for name in made.weights}
+        made.storage, made.report = {}, None  # trained weights are not rounded unless somebody asks again
         return made
 
     def save(self, f: Any) -> None:

@@ -34,6 +34,7 @@ from ..serialization.files import FileFormatError
 from .calls import Dim, ProgramInput
 from .program import Program
 from .sizes import Guard, SizeExpr, parse_guard, parse_size, size_from
+from .storage import restored
 
 VERSION = 1
 MAX_LINE = 1_000_000
@@ -56,6 +57,7 @@ def program_text(program: Program) -> str:
     n_inputs = len(program.inputs)
     for i, (node, name) in enumerate(program.leaf_names.items()):
         kind, end = ("input", "") if i < n_inputs else ("weight", " trainable" if name in program.trainable else "")
+        end += f" stored {program.storage[name]}" if i >= n_inputs and name in program.storage else ""
         lines.append(f"{kind} {names[node]} {_name_text(name)}: {type_text(node.type)}{end}")
     lines += node_lines(program.graph, names, "", _value_text, _short)
     lines.append(f"result {json.dumps(program.results)}")
@@ -149,6 +151,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
     inputs: list[ProgramInput] = []
     given: dict[str, Tensor] = {}
     trainable: list[str] = []
+    storage: dict[str, str] = {}
     named: dict[str, Node] = {}
     leaves: list[Node] = []
     while lines.peek().split(" ")[0] in ("size", "guard", "argument", "input", "weight"):
@@ -162,16 +165,18 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
             name, nesting = _read_name(rest)
             arguments[name] = _checked_nesting(json.loads(nesting), lines)
         else:
-            reference, name, type_, is_trainable = _leaf_line(rest, lines)
+            reference, name, type_, is_trainable, kind = _leaf_line(rest, lines)
             named[reference] = Constant(Leaf, (), {}, type_, (), None)
             leaves.append(named[reference])
             if word == "input":
                 inputs.append(ProgramInput(name, type_))
-            elif name not in weights or not _same_type(weights[name], type_):
+                continue
+            weight = restored(name, type_, kind, weights)
+            if weight is None or weight._type != type_:
                 raise lines.wrong(f"the file has no weight {name!r} of type {type_text(type_)}")
-            else:
-                given[name] = weights[name]
-                trainable += [name] if is_trainable else []
+            given[name] = weight
+            trainable += [name] if is_trainable else []
+            storage.update({name: kind} if kind else {})
     nodes, outputs = _nodes(lines, named, 0)
     results = _checked_nesting(json.loads(_after(lines, "result ")), lines)
     names: dict[str, list[str]] = {"output": [], "state": []}
@@ -182,20 +187,21 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
         Graph([*leaves, *nodes], outputs), arguments, inputs, given, results, names["output"], names["state"], dims,
         guards, trainable,
     )  # fmt: skip
+    program.storage = storage
     _check(program, lines)
     return program
 
 
-def _leaf_line(rest: str, lines: _Lines) -> tuple[str, str, TensorType, bool]:
+def _leaf_line(rest: str, lines: _Lines) -> tuple[str, str, TensorType, bool, str]:
     reference, _, named = rest.partition(" ")
     name, end = _read_name(named)
-    found = re.fullmatch(r": (\w+\[.*?\])( trainable)?", end)
+    found = re.fullmatch(r": (\w+\[.*?\])( trainable)?(?: stored (int8|float16))?", end)
     if found is None or not re.fullmatch(r"%\d+", reference):
         raise lines.wrong("an input or weight should be `%0 name: f32[3]`")
     type_ = parse_type(found[1])
     if not isinstance(type_, TensorType):
         raise lines.wrong("an input or weight is a tensor")
-    return reference, name, type_, found[2] is not None
+    return reference, name, type_, found[2] is not None, found[3] or ""
 
 
 def _after(lines: _Lines, beginning: str) -> str:
@@ -374,10 +380,6 @@ def _names_of(type_: Any) -> Iterable[str]:
     for size in type_.shape:
         if isinstance(size, SizeExpr):
             yield from size.names()
-
-
-def _same_type(tensor: Any, type_: TensorType) -> bool:
-    return isinstance(tensor, Tensor) and tensor._type == type_
 
 
 def _check(program: Program, lines: _Lines) -> None:
