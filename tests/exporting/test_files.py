@@ -90,11 +90,3 @@ def test_damaged_files_are_refused_in_words(program):
         with pytest.raises(ExtempoError) as caught:
             ex.load_program(io.BytesIO(mutant))
         assert len(str(caught.value)) > 20
-
-
-@pytest.mark.slow
-def test_ten_thousand_damaged_files_are_refused_in_words(program):
-    data = saved(program)
-    for mutant in mutants(data, 10_000, seed=1):
-        with pytest.raises(ExtempoError):
-            ex.load_program(io.BytesIO(mutant))

@@ -266,7 +266,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + _MOST_MEMORY, used + _MOST_MEMORY))
 
 
-def _start(seed: int, first: int, end: float) -> tuple[int, int]:
+def _start(seed: int, first: int, end: float, run_case: Callable[[int, int], str | None]) -> tuple[int, int]:
     """A child that tells each case before it begins, and what came of it; its process and where it tells it."""
     ours, theirs = os.pipe()
     child = os.fork()
@@ -279,7 +279,7 @@ def _start(seed: int, first: int, end: float) -> tuple[int, int]:
             _limit_memory()
         for number in itertools.count(first):
             os.write(theirs, f"{number}\n".encode())
-            wrong = case(seed, number)
+            wrong = run_case(seed, number)
             if wrong is not None:
                 os.write(theirs, f"! {wrong}"[:2000].replace("\n", " ").encode() + b"\n")
             if time.monotonic() > end:
@@ -289,9 +289,18 @@ def _start(seed: int, first: int, end: float) -> tuple[int, int]:
         os._exit(0)
 
 
-def watch(seed: int, first: int, end: float) -> tuple[int, int]:
-    """Run cases from the first on in one child, until the time is up or one ends it: how many failed, and the last."""
-    child, ours = _start(seed, first, end)
+def watch(
+    seed: int,
+    first: int,
+    end: float,
+    run_case: Callable[[int, int], str | None] | None = None,
+    name: str = "files",
+) -> tuple[int, int]:
+    """Run cases from the first on in one child, until the time is up or one ends it: how many failed, and the last.
+
+    run_case, name: of another fuzzer that needs such children.
+    """
+    child, ours = _start(seed, first, end, run_case or case)
     number, n_failures, rest, is_over = first, 0, b"", False
     with os.fdopen(ours, "rb", buffering=0) as told:
         while not is_over:
@@ -299,7 +308,7 @@ def watch(seed: int, first: int, end: float) -> tuple[int, int]:
             piece = told.read(65536) if ready else b""
             if not piece:
                 n_failures += 1
-                print(f"files.case({seed}, {number}) {'crashes' if ready else 'hangs'}", flush=True)
+                print(f"{name}.case({seed}, {number}) {'crashes' if ready else 'hangs'}", flush=True)
                 os.kill(child, signal.SIGKILL)
                 break
             *lines, rest = (rest + piece).split(b"\n")
@@ -307,7 +316,7 @@ def watch(seed: int, first: int, end: float) -> tuple[int, int]:
                 is_over = line == b"."
                 if line.startswith(b"!"):
                     n_failures += 1
-                    print(f"files.case({seed}, {number}){line[1:].decode(errors='replace')}", flush=True)
+                    print(f"{name}.case({seed}, {number}){line[1:].decode(errors='replace')}", flush=True)
                 elif not is_over:
                     number = int(line)
     os.waitpid(child, 0)
