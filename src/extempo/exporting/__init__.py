@@ -5,6 +5,7 @@
     source         Python's own branches and loops, rewritten from the source of functions; they call `source_control`,
                    with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
+    stretches      what plans can run of it; where that is all, a call is one `planned_call`
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
     files          program.save and ex.load_program, by `text`; weights may be in fewer bytes (`storage`)
     quantizing     program.quantize: rounded weights, and a report of what that changes

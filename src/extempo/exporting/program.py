@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..core.wording import counted
 from ..errors import DtypeError, ShapeError
 from .calls import Dim, Nesting, ProgramInput, bind_sizes, rebuilt, taken_apart
+from .planned_call import PlannedCall
 from .runner import MAX_BOUND, GraphRunner
 from .sizes import Guard, parse_size
 
@@ -64,6 +65,9 @@ class Program:
         self.report: QuantizationReport | None = None  # of `quantize`
         self._runner = GraphRunner(graph)
         self._known: dict[Any, dict[str, int]] = {}  # sizes by the types of inputs
+        self._planned: dict[Any, PlannedCall] = {}  # by the types of inputs
+        self._is_plain = list(self.arguments.values()) == [["tensor", i] for i in range(len(inputs))]
+        self._gives_tensor = not self.state and results == ["tensor", 0]
 
     # ---- running
 
@@ -72,8 +76,15 @@ class Program:
         weights = self.weights
         if self.state and kwargs:
             weights = {**weights, **{name: kwargs.pop(name) for name in self.state if name in kwargs}}
-        tensors = self._tensors(args, kwargs)
-        if not CONTEXT.get().grad:
+        is_plain = self._is_plain and not kwargs and len(args) == len(self.inputs)
+        tensors: Sequence[Any] = args if is_plain else self._tensors(args, kwargs)
+        mode = CONTEXT.get()
+        if weights is self.weights:
+            planned = self._planned.get(tuple([getattr(x, "_type", None) for x in tensors]))
+            results = None if planned is None else planned.run(tensors, weights, mode)
+            if planned is not None and results is not None:
+                return self._given(results, planned.sizes)
+        if not mode.grad:
             return self._run(tensors, weights)
         with no_grad():
             return self._run(tensors, weights)
@@ -103,6 +114,17 @@ class Program:
         sizes = self._sizes(tensors, guarded)
         values = [*tensors, *weights.values()] if weights is self.weights else self._values(tensors, weights)
         results = self._runner.run(values, sizes, watch)
+        if weights is self.weights and guarded and watch is None:
+            planned = PlannedCall.found(self._runner, sizes, values, len(tensors))
+            if planned is not None:
+                kept = self._planned if len(self._planned) < MAX_BOUND else {}
+                self._planned = {**kept, tuple([t._type for t in tensors]): planned}
+        return self._given(results, sizes)
+
+    def _given(self, results: list[Any], sizes: Mapping[str, int]) -> Any:
+        """What a call gives, made of the graph's outputs."""
+        if self._gives_tensor:
+            return results[0]
         n = len(results) - len(self.state)
         made = rebuilt(self.results, results[:n], lambda text: parse_size(text).evaluate(sizes))
         return (made, dict(zip(self.state, results[n:], strict=True))) if self.state else made

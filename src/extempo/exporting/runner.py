@@ -1,7 +1,9 @@
-"""Runs the graph of a program: every node by `apply`, so natively where there is a kernel, with a tape only if asked.
+"""Runs the graph of a program: by native plans where there can be some, otherwise every node by `apply`.
 
 A graph is put in order once. For the sizes of a call its attributes are numbers; those are kept for the sizes that were
-met last. Nothing of a run is kept, so threads may share a runner.
+met last. The first run at some sizes goes node by node, and notes types; from the second one on what plans can hold
+runs as `stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. Nothing of a run is
+kept, so threads may share a runner.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..core.context import CONTEXT
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import REGISTRY, Op
 from ..dispatch.dispatcher import apply
@@ -21,6 +23,7 @@ from ..random import take_draw
 from ..symbolic.sym_int import depends
 from .control_flow import cond, scan, while_loop
 from .sizes import SizeExpr, at_sizes, is_symbolic
+from .stretches import Stretch, in_stretches
 from .view_checks import CHECKED, check_view
 
 Values = tuple[Any, ...]
@@ -43,12 +46,14 @@ class Step(NamedTuple):
 class BoundSteps:
     """The steps of a graph for some sizes, and the slots as they are before the first one."""
 
-    __slots__ = ("checked", "slots", "steps")
+    __slots__ = ("checked", "parts", "slots", "steps", "types")
 
     def __init__(self, steps: list[Step], slots: list[Any]) -> None:
         self.steps = steps
         self.slots = slots
         self.checked = False  # whether its views were seen to lie inside their tensors
+        self.types: dict[int, Any] = {}  # of slots, as the first run has shown
+        self.parts: list[Step | Stretch] | None = None  # the steps, with stretches for all that plans can run
 
 
 class GraphRunner:
@@ -64,11 +69,11 @@ class GraphRunner:
                 self._slots[node] = self._slots[node.inputs[0]] + int(node.attrs["index"])
             else:
                 self._slots[node] = self._take(len(node.type) if type(node.type) is tuple else 1)
-        self._leaf_slots = [self._slots[node] for node in self.inputs]
+        self.leaf_slots = [self._slots[node] for node in self.inputs]
         self.outputs = [self._slots[o] for o in graph.outputs]
         self._steps = self._with_drops([self._step(n) for n in graph if n.op not in (Leaf, Pick)])
         self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
-        symbolic = [s.attrs for s in self._steps] + [v for _, v in self._constants]
+        symbolic = [*(s.attrs for s in self._steps), *(v for _, v in self._constants), *(n.type for n in self.inputs)]
         self._names = sorted(set(_names_in(symbolic)))
         self._bound: dict[tuple[int, ...], BoundSteps] = {}
 
@@ -119,34 +124,72 @@ class GraphRunner:
         """The outputs for these values of the leaves, in order."""
         bound = self._at(sizes)
         slots = list(bound.slots)
-        for slot, value in zip(self._leaf_slots, values, strict=True):
+        for slot, value in zip(self.leaf_slots, values, strict=True):
             slots[slot] = value
-        quick = bound.checked and watch is None
-        for op, reads, attrs, first, n_results, drops, node, is_plain in bound.steps:
+        if bound.checked and watch is None:
+            mode = CONTEXT.get()
+            if not mode.grad and may_plan(mode):
+                self._run_parts(bound, slots, sizes)
+            else:
+                self._run_steps(bound.steps, slots, sizes)
+        else:
+            self._run_first(bound, slots, sizes, watch)
+        return [slots[o] for o in self.outputs]
+
+    def _run_parts(self, bound: Bound, slots: list[Any], sizes: Mapping[str, int]) -> None:
+        """By plans."""
+        if bound.parts is None:
+            constants = {slot: bound.slots[slot] for slot, _ in self._constants}
+            bound.parts = in_stretches(bound.steps, constants, bound.types, self.outputs)
+        for part in bound.parts:
+            if type(part) is not Stretch:
+                self._run_steps((part,), slots, sizes)  # type: ignore[arg-type] # it is a step
+            elif not part.run(slots):
+                self._run_steps(part.steps, slots, sizes)
+
+    def only_stretch(self, sizes: Mapping[str, int]) -> Stretch | None:
+        """The stretch that is all of the graph at sizes that it has run at; None if there is more, or no plan yet."""
+        parts = self._at(sizes).parts
+        return parts[0] if parts is not None and len(parts) == 1 and isinstance(parts[0], Stretch) else None
+
+    def _run_steps(self, steps: Sequence[Step], slots: list[Any], sizes: Mapping[str, int]) -> None:
+        """One by one."""
+        for op, reads, attrs, first, n_results, drops, _, is_plain in steps:
             inputs = tuple([slots[i] for i in reads])
-            if quick and is_plain:
+            if is_plain:
                 slots[first] = apply(op, inputs, attrs)
-                for slot in drops:
-                    slots[slot] = None
-                continue
-            if op.family == "random":
-                inputs = with_draw(op, inputs)
-            elif not bound.checked and op.name in CHECKED:
-                check_view(op, inputs[0]._type, inputs[1:], attrs)
-            if issubclass(op, ControlOp):
-                results = self._control(op, inputs, attrs, sizes, watch)
             else:
-                results = apply(op, inputs, attrs)
-            if watch is not None:
-                watch(node, results)
-            if n_results:
-                slots[first : first + n_results] = results
-            else:
-                slots[first] = results
+                results = self._results(op, inputs, attrs, sizes, None)
+                slots[first : first + max(1, n_results)] = results if n_results else (results,)
             for slot in drops:
                 slots[slot] = None
-        bound.checked = True
-        return [slots[o] for o in self.outputs]
+
+    def _run_first(self, bound: Bound, slots: list[Any], sizes: Mapping[str, int], watch: Any) -> None:
+        """The same, with a look at everything."""
+        types = {slot: slots[slot]._type for slot in self.leaf_slots}
+        for op, reads, attrs, first, n_results, drops, node, _ in bound.steps:
+            inputs = tuple([slots[i] for i in reads])
+            if not bound.checked and op.name in CHECKED:
+                check_view(op, inputs[0]._type, inputs[1:], attrs)
+            results = self._results(op, inputs, attrs, sizes, watch)
+            if watch is not None:
+                watch(node, results)
+            slots[first : first + max(1, n_results)] = several = results if n_results else (results,)
+            types.update({first + i: result._type for i, result in enumerate(several)})
+            for slot in drops:
+                slots[slot] = None
+        if CONTEXT.get().interceptor is None:  # otherwise they may be symbols
+            bound.types = types
+            bound.checked = True
+
+    def _results(
+        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], sizes: Mapping[str, int], watch: Any
+    ) -> Any:
+        if op.family == "random":
+            inputs = with_draw(op, inputs)
+        if issubclass(op, ControlOp):
+            return self._control(op, inputs, attrs, sizes, watch)
+        return apply(op, inputs, attrs)
 
     # ---- nodes that hold graphs
 
@@ -190,6 +233,11 @@ def required(inputs: tuple[Any, ...], messages: Sequence[str]) -> Any:
         elif not bool(condition):
             raise ArgumentError(f"program: {message}")
     return inputs[0]
+
+
+def may_plan(mode: ExecutionContext) -> bool:
+    """Whether ops would simply run here."""
+    return mode.interceptor is None and mode.recording is None and not mode.stepped_aside
 
 
 @functools.cache
