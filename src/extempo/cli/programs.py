@@ -14,6 +14,7 @@ from extempo.exporting.files import load_program, program_text_of
 from extempo.exporting.program import Program
 from extempo.exporting.quantizing import QuantizationReport
 from extempo.func.tree import leaves
+from extempo.ragged_tensors.tensor import RaggedTensor
 
 
 class Mistake(Exception):
@@ -44,7 +45,7 @@ def predict(path: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[tu
     """Run the program in a file: `inputs` and `outputs` are `name=file.npy`; the results that no file was named for."""
     program = load_program(path)
     tensors = _inputs(program, inputs)
-    made = program._run(tensors, program.weights)
+    made = program(**{name: rebuilt(nesting, tensors, str) for name, nesting in program.arguments.items()})
     values = dict(zip([*program.outputs, *program.state], _tensors(made), strict=True))
     for text in outputs:
         name, _, file = text.rpartition("=")
@@ -78,7 +79,11 @@ def _inputs(program: Program, inputs: Sequence[str]) -> list[Tensor]:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    return [x for x in leaves(tree) if isinstance(x, Tensor)]
+    """Those of results; of a ragged one its values and offsets."""
+    found: list[Tensor] = []
+    for x in leaves(tree):
+        found += [x.values(), x.offsets()] if isinstance(x, RaggedTensor) else [x] if isinstance(x, Tensor) else []
+    return found
 
 
 def _named_array(text: str, program: Program) -> tuple[str, Any]:

@@ -13,7 +13,18 @@ from ..errors import ExportError
 from ..nn.module import Module
 from ..ops.control_flow import Require
 from ..symbolic.sym_int import SymInt
-from .calls import Dim, Dynamic, Nesting, ProgramInput, bound_examples, called, dynamic_sizes, nest, rebuilt
+from .calls import (
+    Dim,
+    Dynamic,
+    Nesting,
+    ProgramInput,
+    bound_examples,
+    called,
+    dynamic_sizes,
+    nest,
+    ragged_inputs,
+    rebuilt,
+)
 from .checking import check_open, check_program
 from .model_state import Attributes, attributes_of, modules_of, restore, state_of
 from .program import Program
@@ -49,7 +60,8 @@ def program(
     _require_mode(modules, training)
     calls = bound_examples(model, examples)
     nestings, names, tensors = _inputs(calls, set(static))
-    dynamics = dynamic_sizes(dynamic, names, list(nestings), tensors)
+    ragged = list(ragged_inputs(nestings.values(), names))
+    dynamics = dynamic_sizes(dynamic, names, list(nestings), tensors, ragged)
     state = dict(state_of(modules))
     call = _Call(model, calls[0], nestings, names, tensors, dynamics, set(static))
     made = _traced(call, modules, state, ())
@@ -77,7 +89,8 @@ class _Call(NamedTuple):
 def _traced(call: _Call, modules: Mapping[str, Module], state: dict[str, Tensor], changing: Iterable[str]) -> Program:
     """The program of one call. changing: buffers that stand in the model as symbolic tensors while it runs."""
     log = SizeLog()
-    types = _types(call.names, call.tensors, call.dynamics, log, state.values())
+    offsets = {r.offsets for r in ragged_inputs(call.nestings.values(), call.names)}
+    types = _types(call.names, call.tensors, call.dynamics, log, state.values(), offsets)
     tracer = ProgramTracer(log, {id(t): name for name, t in state.items()})
     arguments = [tracer.argument(t) for t in types]
     leaves = [a._history for a in arguments]  # an argument that is written in place has another node later
@@ -166,17 +179,19 @@ def _inputs(calls: list[dict[str, Any]], static: set[str]) -> tuple[dict[str, Ne
             )
     for name, tensor in first:
         if not isinstance(tensor, Tensor):
-            raise ExportError(
-                f"program: {name} is {tensor._described()}; pass x.values() and x.offsets() as tensors, and put them "
-                "together inside"
-            )
+            raise ExportError(f"program: {name} is {tensor._described()}; programs take tensors and ragged tensors")
     return nestings, [name for name, _ in first], [[t for _, t in found] for _, found in every]
 
 
 def _types(
-    names: list[str], tensors: list[list[Tensor]], dynamics: Dynamic, log: SizeLog, state: Iterable[Tensor]
+    names: list[str],
+    tensors: list[list[Tensor]],
+    dynamics: Dynamic,
+    log: SizeLog,
+    state: Iterable[Tensor],
+    offsets: set[int],
 ) -> list[TensorType]:
-    """The type of each input, with a symbol for each dynamic size."""
+    """The type of each input, with a symbol for each dynamic size; offsets have one entry more than that."""
     taken = {size for t in [*state, *tensors[0]] for size in t.shape}
     for i in range(len(names)):
         taken -= {tensors[0][i].shape[d] for j, d in dynamics if j == i}
@@ -186,9 +201,11 @@ def _types(
         for d in range(len(shape)):
             dim = dynamics.get((i, d))
             if dim is not None:
-                value = log.symbols[dim.__name__].value if dim.__name__ in log.symbols else _value(shape[d], taken, dim)
+                more = int(i in offsets)
+                size = shape[d] - more
+                value = log.symbols[dim.__name__].value if dim.__name__ in log.symbols else _value(size, taken, dim)
                 taken.add(value)
-                shape[d] = log.symbol(dim.__name__, value)
+                shape[d] = log.symbol(dim.__name__, value) + more
         types.append(TensorType(tuple(shape), tensor._type.dtype))
     return types
 
@@ -242,7 +259,7 @@ def _assembled(
 
 def _result(value: Any, name: str) -> Tensor:
     if not isinstance(value, Tensor):
-        raise ExportError(f"program: {name} is {value._described()}; return x.values() and x.offsets() as tensors")
+        raise ExportError(f"program: {name} is {value._described()}; programs give tensors and ragged tensors")
     return value
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.graph import type_text
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import TensorType
 from ..errors import DtypeError, ExportError, ShapeError
+from ..ragged_tensors.tensor import RaggedTensor
+from .ragged_rows import joined
 from .sizes import SizeExpr
 
 
@@ -55,13 +57,20 @@ class ProgramInput(NamedTuple):
 
 
 # The nesting of arguments or results, in the form in which files hold it: ["tensor", i], ["value", x],
-# ["size", text], or ["tuple" | "list", [...]], ["dict", [[key, ...], ...]].
+# ["size", text], ["tuple" | "list", [...]], ["dict", [[key, ...], ...]], or ["ragged", [values, offsets, dimension]],
+# where the last is a value.
 Nesting = list[Any]
 PLAIN = (bool, int, float, str, type(None))
 
 
 def nest(tree: Any, name: str, found: list[tuple[str, Any]], what: str) -> Nesting:
     """The nesting of a tree, whose tensors are put into `found` with their names."""
+    if isinstance(tree, RaggedTensor):
+        parts = {"values": tree.values(), "offsets": tree._rows.offsets_tensor}
+        return [
+            "ragged",
+            [*(nest(t, f"{name}.{part}", found, what) for part, t in parts.items()), ["value", tree._dim]],
+        ]
     if isinstance(tree, Tensor | TensorLike):
         found.append((name, tree))
         return ["tensor", len(found) - 1]
@@ -89,9 +98,9 @@ def rebuilt(nesting: Nesting, tensors: Sequence[Any], sizes: Callable[[str], Any
         return sizes(content)
     if kind == "dict":
         return {key: rebuilt(part, tensors, sizes) for key, part in content}
-    if kind in ("tuple", "list"):
+    if kind in ("tuple", "list", "ragged"):
         parts = [rebuilt(part, tensors, sizes) for part in content]
-        return parts if kind == "list" else tuple(parts)
+        return joined(*parts) if kind == "ragged" else parts if kind == "list" else tuple(parts)
     return content
 
 
@@ -111,6 +120,14 @@ def taken_apart(nesting: Nesting, value: Any, name: str, found: dict[int, Any]) 
             raise DtypeError(f"program: {name} must be a dict with the keys {[k for k, _ in content]}")
         for key, part in content:
             taken_apart(part, value[key], f"{name}.{key}", found)
+    elif kind == "ragged":
+        values, offsets, (_, dim) = content
+        if not isinstance(value, RaggedTensor) or value._dim != dim:
+            raise DtypeError(
+                f"program: {name} must be a ragged tensor whose dimension {dim} is ragged, as ex.ragged makes it; got "
+                f"{value._described() if isinstance(value, TensorLike) else type(value).__name__}"
+            )
+        found[values[1]], found[offsets[1]] = value._flat, value._rows.offsets_tensor
     else:
         if not isinstance(value, tuple | list) or len(value) != len(content):
             raise DtypeError(f"program: {name} must be a {kind} of {len(content)}, got {type(value).__name__}")
@@ -215,11 +232,36 @@ def _has_gap(signature: inspect.Signature, arguments: Mapping[str, Any], name: s
 Dynamic = dict[tuple[int, int], Dim]  # (input, dimension) -> its size
 
 
+class RaggedInput(NamedTuple):
+    """Which inputs are the values and the offsets of a ragged one, and which dimension of it is ragged."""
+
+    name: str
+    values: int
+    offsets: int
+    dim: int
+
+
+def ragged_inputs(nestings: Iterable[Nesting], names: Sequence[str]) -> Iterator[RaggedInput]:
+    """Those in the nestings of all arguments."""
+    for kind, content in nestings:
+        if kind == "ragged":
+            (_, values), (_, offsets), (_, dim) = content
+            yield RaggedInput(names[values].removesuffix(".values"), values, offsets, dim)
+        elif kind in ("tuple", "list", "dict"):
+            yield from ragged_inputs([part[1] for part in content] if kind == "dict" else content, names)
+
+
 def dynamic_sizes(
-    dynamic: Any, names: Sequence[str], arguments: Sequence[str], examples: Sequence[Sequence[Tensor]]
+    dynamic: Any,
+    names: Sequence[str],
+    arguments: Sequence[str],
+    examples: Sequence[Sequence[Tensor]],
+    ragged: Sequence[RaggedInput] = (),
 ) -> Dynamic:
-    """Which sizes of which inputs are symbolic, and their names."""
-    given = _given(dynamic, names, arguments)
+    """Which sizes of which inputs are symbolic, and their names. The one of offsets is the number of rows."""
+    given = _given(dynamic, names, arguments, ragged)
+    always = {(r.values, r.dim - 1): f"{_identifier(r.name)}_total" for r in ragged}
+    always |= {(r.offsets, 0): f"{_identifier(r.name)}_rows" for r in ragged}
     dims: dict[str, Dim] = {}
     found: Dynamic = {}
     by_sizes: dict[tuple[int, ...], Dim] = {}
@@ -232,6 +274,8 @@ def dynamic_sizes(
             sizes = tuple(shape[d] for shape in shapes)
             differs = len(set(sizes)) > 1
             want = wanted.get(d, Dim.AUTO if differs else None)
+            if (want is None or want == Dim.AUTO) and (i, d) in always:
+                want = always[i, d]
             if want is None or isinstance(want, int):
                 if differs:
                     raise ExportError(f"program: dimension {d} of {name} is static, and the examples have {sizes}")
@@ -261,7 +305,9 @@ def _dimension(name: str, d: Any, ndim: int) -> bool:
     return True
 
 
-def _given(dynamic: Any, names: Sequence[str], arguments: Sequence[str]) -> dict[int, dict[int, Any]]:
+def _given(
+    dynamic: Any, names: Sequence[str], arguments: Sequence[str], ragged: Sequence[RaggedInput]
+) -> dict[int, dict[int, Any]]:
     """What `dynamic` says of each input: dicts or sequences by dimension, by name or position of the argument."""
     if dynamic is None:
         return {}
@@ -272,8 +318,14 @@ def _given(dynamic: Any, names: Sequence[str], arguments: Sequence[str]) -> dict
     if not isinstance(dynamic, dict):
         raise ExportError(f"program: dynamic must be a dict by argument, got {type(dynamic).__name__}")
     found: dict[int, dict[int, Any]] = {}
+    of_ragged = {r.name: r for r in ragged}
     for name, entry in dynamic.items():
         for full, dims in _by_input(name, entry):
+            if full in of_ragged:
+                r = of_ragged[full]
+                found[r.offsets] = {0: dims[0]} if 0 in dims else {}
+                found[r.values] = {d - 1 if d > 0 else d: want for d, want in dims.items() if d != 0}
+                continue
             if full not in names:
                 raise ExportError(f"program: dynamic names {full!r}, and the inputs are {', '.join(names)}")
             found[names.index(full)] = dims
@@ -303,6 +355,18 @@ def _by_input(name: str, entry: Any) -> Iterable[tuple[str, dict[int, Any]]]:
         )
 
 
+def named_size(size: Any) -> tuple[str, int]:
+    """The name of a size of an input, and what is added to it: offsets have one entry more than there are rows."""
+    (name,) = size.names()
+    return name, size.evaluate({name: 0})
+
+
+def _bound(expected: SizeExpr, size: int, sizes: dict[str, int]) -> int:
+    """What the size must be; that of a name that is met for the first time may be any."""
+    name, added = named_size(expected)
+    return sizes.setdefault(name, size - added) + added
+
+
 def bind_sizes(inputs: Sequence[ProgramInput], tensors: Sequence[Any], dims: Mapping[str, Dim]) -> dict[str, int]:
     """The named sizes of a call; tensors that do not fit are an error."""
     sizes: dict[str, int] = {}
@@ -312,7 +376,7 @@ def bind_sizes(inputs: Sequence[ProgramInput], tensors: Sequence[Any], dims: Map
         if tensor.dtype is not spec.type.dtype or tensor.ndim != len(spec.type.shape):
             raise DtypeError(f"program: expected {spec}, got {tensor._type}")
         for d, (size, expected) in enumerate(zip(tensor._type.shape, spec.type.shape, strict=True)):
-            wanted = expected if isinstance(expected, int) else sizes.setdefault(str(expected), size)
+            wanted = expected if isinstance(expected, int) else _bound(expected, size, sizes)
             if size != wanted:
                 raise ShapeError(
                     f"program: expected {spec}, got {tensor._type}: dimension {d} must be {wanted}"

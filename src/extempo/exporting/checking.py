@@ -20,8 +20,9 @@ from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import ExportError
 from ..func.tree import leaves
+from ..ragged_tensors.tensor import RaggedTensor
 from ..random import get_rng_state, set_rng_state
-from .calls import Dim, called, rebuilt
+from .calls import Dim, called, named_size, ragged_inputs, rebuilt
 from .model_state import modules_of, state_of, unchanged
 from .sizes import Guard, SizeExpr
 
@@ -50,7 +51,10 @@ def check_program(
 def _sizes_of(program: Program, example: Sequence[Tensor]) -> dict[str, int]:
     known: dict[str, int] = {}
     for tensor, spec in zip(example, program.inputs, strict=True):
-        known.update({str(s): n for s, n in zip(spec.type.shape, tensor.shape, strict=True) if isinstance(s, SizeExpr)})
+        for size, n in zip(spec.type.shape, tensor.shape, strict=True):
+            if isinstance(size, SizeExpr):
+                name, added = named_size(size)
+                known[name] = n - added
     return known
 
 
@@ -89,8 +93,18 @@ class _Trial:
         self._agrees: dict[tuple[int, ...], bool] = {}
 
     def _resized(self, sizes: Mapping[str, int]) -> list[Tensor]:
-        inputs = self._program.inputs
-        return [_resized(t, spec.type, sizes) for t, spec in zip(self._example, inputs, strict=True)]
+        inputs, found = self._program.inputs, list(self._example)
+        ragged = list(ragged_inputs(self._program.arguments.values(), [spec.name for spec in inputs]))
+        sizes = dict(sizes)
+        for r in ragged:
+            total, rows = str(inputs[r.values].type.shape[r.dim - 1]), named_size(inputs[r.offsets].type.shape[0])[0]
+            sizes[rows] = min(sizes[rows], sizes[total])  # few functions take rows without elements
+            sizes[total] = sizes[total] if sizes[rows] else 0
+        for i, spec in enumerate(inputs):
+            found[i] = _resized(found[i], spec.type, sizes)
+        for r in ragged:
+            found[r.offsets] = _offsets(found[r.offsets].shape[0] - 1, found[r.values].shape[r.dim - 1])
+        return found
 
     def compare(self, sizes: Mapping[str, int]) -> None:
         said = ", ".join(f"{name} = {size}" for name, size in sizes.items())
@@ -144,12 +158,18 @@ def _resized(tensor: Tensor, type_: TensorType, sizes: Mapping[str, int]) -> Ten
     """The example with its rows repeated, or cut off, to these sizes."""
     array = np.asarray(tensor.detach().numpy())
     for d, size in enumerate(type_.shape):
-        wanted = sizes[str(size)] if isinstance(size, SizeExpr) else size
+        wanted = size.evaluate(sizes) if isinstance(size, SizeExpr) else size
         if array.shape[d] != wanted:
             if not array.shape[d]:
                 array = np.zeros((*array.shape[:d], 1, *array.shape[d + 1 :]), array.dtype)
             array = np.take(array, np.arange(wanted) % array.shape[d], d)
     return from_array(np.array(array, order="C"))
+
+
+def _offsets(n_rows: int, total: int) -> Tensor:
+    """Of rows of different lengths, each with an element at least."""
+    inner = np.random.default_rng(0).choice(np.arange(1, total), n_rows - 1, replace=False) if n_rows else ()
+    return from_array(np.array([0, *sorted(inner), *([total] if n_rows else ())], np.int64))
 
 
 def _arguments(program: Program, call: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
@@ -231,6 +251,9 @@ class _Patience:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, RaggedTensor):
+        same_rows = isinstance(ours, RaggedTensor) and ours._dim == theirs._dim and ours._rows.same(theirs._rows)
+        return same_rows and _same(ours._flat, theirs._flat)
     if not isinstance(theirs, Tensor):  # a number, of which a program may make a tensor: sum() of no rows is 0
         return bool((ours == theirs).all()) if isinstance(ours, Tensor) else bool(ours == theirs)
     if not isinstance(ours, Tensor):

@@ -136,7 +136,7 @@ class GraphRunner:
             self._run_first(bound, slots, sizes, watch)
         return [slots[o] for o in self.outputs]
 
-    def _run_parts(self, bound: Bound, slots: list[Any], sizes: Mapping[str, int]) -> None:
+    def _run_parts(self, bound: BoundSteps, slots: list[Any], sizes: Mapping[str, int]) -> None:
         """By plans."""
         if bound.parts is None:
             constants = {slot: bound.slots[slot] for slot, _ in self._constants}
@@ -164,7 +164,7 @@ class GraphRunner:
             for slot in drops:
                 slots[slot] = None
 
-    def _run_first(self, bound: Bound, slots: list[Any], sizes: Mapping[str, int], watch: Any) -> None:
+    def _run_first(self, bound: BoundSteps, slots: list[Any], sizes: Mapping[str, int], watch: Any) -> None:
         """The same, with a look at everything."""
         types = {slot: slots[slot]._type for slot in self.leaf_slots}
         for op, reads, attrs, first, n_results, drops, node, _ in bound.steps:

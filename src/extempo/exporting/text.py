@@ -343,7 +343,10 @@ def parse_type(text: str) -> Any:
     return TensorType(shape, _SHORT[found[1]])
 
 
-_NESTINGS = {"tensor": int, "size": str, "tuple": list, "list": list, "dict": list}
+_NESTINGS = {"tensor": int, "size": str, "tuple": list, "list": list, "dict": list, "ragged": list}
+
+
+_RAGGED = ["tensor", "tensor", "value"]  # values, offsets and the ragged dimension
 
 
 def _checked_nesting(nesting: Any, lines: _Lines, depth: int = 0) -> Any:
@@ -357,10 +360,13 @@ def _checked_nesting(nesting: Any, lines: _Lines, depth: int = 0) -> Any:
         raise lines.wrong("the nesting of an argument or result is not in the right form")
     if kind == "size":
         parse_size(str(content))
-    for part in content if type(content) is list else ():
+    parts: list[Any] = content if type(content) is list else []
+    for part in parts:
         if kind == "dict" and (type(part) is not list or len(part) != 2 or type(part[0]) not in (str, int)):
             raise lines.wrong("the nesting of a dict is not in the right form")
         _checked_nesting(part[1] if kind == "dict" else part, lines, depth + 1)
+    if kind == "ragged" and ([part[0] for part in parts] != _RAGGED or type(parts[2][1]) is not int):
+        raise lines.wrong("the nesting of a ragged tensor is not in the right form")
     return nesting
 
 
@@ -368,7 +374,7 @@ def _places(nesting: Any) -> Iterable[int]:
     kind, content = nesting
     if kind == "tensor":
         yield content
-    elif kind in ("tuple", "list"):
+    elif kind in ("tuple", "list", "ragged"):
         for part in content:
             yield from _places(part)
     elif kind == "dict":
@@ -382,6 +388,15 @@ def _names_of(type_: Any) -> Iterable[str]:
             yield from size.names()
 
 
+def _is_input_size(size: Any) -> bool:
+    """A number, a name, or a name and a number that is added."""
+    if not isinstance(size, SizeExpr):
+        return True
+    (factors, coefficient), *rest = size.terms
+    is_name = len(factors) == 1 and isinstance(factors[0], str) and coefficient == 1
+    return is_name and (not rest or (len(rest) == 1 and not rest[0][0] and type(rest[0][1]) is int))
+
+
 def _check(program: Program, lines: _Lines) -> None:
     """Parts of a program that refer to one another fit together."""
     taken = sorted(i for nesting in program.arguments.values() for i in _places(nesting))
@@ -393,7 +408,9 @@ def _check(program: Program, lines: _Lines) -> None:
         or n_results != len(program.outputs)
     ):
         raise lines.wrong("inputs, outputs and their names are not as many")
-    bound = {str(s) for spec in program.inputs for s in spec.type.shape if isinstance(s, SizeExpr)}
+    if not all(_is_input_size(s) for spec in program.inputs for s in spec.type.shape):
+        raise lines.wrong("a size of an input is more than a name and a number")
+    bound = {n for spec in program.inputs for n in _names_of(spec.type)}
     used = {n for node in program.graph.inputs for n in _names_of(node.type)}
     used |= {n for guard in program.guards for side in (guard.left, guard.right) for n in side.names()}
     used |= set(program._runner._names)

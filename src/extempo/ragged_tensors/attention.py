@@ -49,8 +49,8 @@ def attention(
             "scaled_dot_product_attention: sequences are (B, *, E) or (B, heads, *, E), with the ragged dimension "
             f"before the features, got query, key, value {shapes}; did you mean x.transpose(1, 2)?"
         )
-    n, ndim = len(given[0]), max(x.ndim for x in (query, key, value))
-    if any(len(x) != n for x in given) or any(x.ndim != ndim for x in given):
+    n, ndim = given[0]._rows.n, max(x.ndim for x in (query, key, value))
+    if any(x._rows.n != n for x in given) or any(x.ndim != ndim for x in given):
         raise ShapeError(
             f"scaled_dot_product_attention: ragged tensors must have as many rows and dimensions: {shapes}"
         )

@@ -105,7 +105,7 @@ def scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Rag
         flats = tuple(t._flat if isinstance(t, RaggedTensor) else t for t in inputs)
         return x.like(apply(op, flats, {**attrs, "dim": dim - 1}))
     _check_index(op.name, x, index, dim)
-    source = _Source(x, dim, len(x))
+    source = _Source(x, dim, x._rows.n)
     at = _Index(index, source, dim, op.name)
     if isinstance(src, Tensor | RaggedTensor):
         if tuple(src.shape) != tuple(index.shape):
@@ -127,11 +127,11 @@ def index_get(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> A
         return select_rows(x, index)
     if dim != x._dim:
         return x.like(apply(op, (x._flat, index), {"dims": (dim - 1,)}))
-    source = _Source(x, dim, len(x))
-    wanted = index.reshape(1, -1).expand(len(x), -1)
+    source = _Source(x, dim, x._rows.n)
+    wanted = index.reshape(1, -1).expand(x._rows.n, -1)
     places = apply(SegmentIndex, (wanted, *map(from_array, (source.starts, source.lengths))), {"op": "index_select"})
     found = source.values.index_select(0, places.reshape(-1))
-    return found.unflatten(0, (len(x), index.shape[0])).movedim(1, dim)
+    return found.unflatten(0, (x._rows.n, index.shape[0])).movedim(1, dim)
 
 
 def _looked_up(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:

@@ -52,7 +52,7 @@ def forward(layer: Any, x: RaggedTensor, hx: Any) -> tuple[RaggedTensor, Any]:
             f"{type(layer).__name__}: ragged sequences are (B, *, input_size={layer.input_size}), whatever batch_first "
             f"says; got shape {tuple(x.shape)}"
         )
-    packing = packing_of(x._rows)
+    packing = x._rows.packing
     initial = layer._initial(hx, x._rows.n, x._flat, True, packing.order)
     packed = x._flat.index_select(0, packing.elements)
     output, final = layer._through_layers(packed, packing.sizes, initial)

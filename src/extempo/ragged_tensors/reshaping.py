@@ -17,6 +17,7 @@ from ..core.tensor import Tensor, from_array
 from ..core.types import normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..symbolic.sym_int import SymInt
 from .indexing import picked, select_rows
 from .rows import RaggedSize
 from .rules import along, regular_dims
@@ -96,12 +97,12 @@ def reshaped(x: Any, sizes: tuple[Any, ...], name: str) -> Any:
     if named and not all(wanted[d].rows.same(x._rows) for d in named):
         raise ShapeError(f"{name}: the ragged size is that of other rows than those of lengths {x._rows.brief()}")
     if wanted == [-1]:
-        return reshaped(x, (len(x), -1), name)._flat
+        return reshaped(x, (x._rows.n, -1), name)._flat
     at = named[0] if named else wanted.index(-1) if -1 in wanted else 0
-    if len(named) > 1 or at == 0 or wanted[0] not in (len(x), -1):
+    if len(named) > 1 or at == 0 or wanted[0] not in (x._rows.n, -1):
         raise ShapeError(
-            f"{name}: {_text(wanted)} must begin with the number of rows, {len(x)}, and have the ragged dimension of "
-            f"{_text(x.shape)} once: as x.shape[{x._dim}], or as -1"
+            f"{name}: {_text(wanted)} must begin with the number of rows, {x._rows.n}, and have the ragged dimension "
+            f"of {_text(x.shape)} once: as x.shape[{x._dim}], or as -1"
         )
     lead, trail = wanted[1:at], wanted[at + 1 :]
     if named:
@@ -126,7 +127,7 @@ def _wanted(sizes: tuple[Any, ...], name: str) -> list[Any]:
     """Sizes given as f(2, n) or f((2, n)), of which one may be that of a ragged dimension."""
     given = tuple(sizes[0]) if len(sizes) == 1 and hasattr(sizes[0], "__iter__") else sizes
     try:
-        wanted = [size if isinstance(size, RaggedSize) else size.__index__() for size in given]
+        wanted = [size if isinstance(size, RaggedSize | SymInt) else size.__index__() for size in given]
     except AttributeError:
         raise DtypeError(f"{name}: sizes must be ints, got {given!r}") from None
     numbers = [size for size in wanted if not isinstance(size, RaggedSize)]
@@ -155,7 +156,7 @@ def flattened(x: Any, first: int, last: int) -> Any:
         return reshaped(x, (*sizes[:first], merged, *sizes[last + 1 :]), "flatten")
     if last < x._dim:
         refuse("flatten of the rows with dimensions before the ragged one", "transpose the ragged dimension to 1 first")
-    return reshaped(x, (len(x), -1, *sizes[last + 1 :]), "flatten")._flat
+    return reshaped(x, (x._rows.n, -1, *sizes[last + 1 :]), "flatten")._flat
 
 
 # ---- expand, repeat

@@ -40,7 +40,7 @@ class RaggedSize:
         return isinstance(other, RaggedSize) and self.rows.same(other.rows)
 
     def __hash__(self) -> int:
-        return hash((self.rows.n, self.rows.total))
+        return self.rows.size_hash
 
     def __repr__(self) -> str:
         return "*"
@@ -123,6 +123,18 @@ class Rows:
     def backwards(self) -> Array:
         """Where each element goes when every row is turned round."""
         return (self.offsets[:-1] + self.offsets[1:] - 1)[self.row_of] - np.arange(self.total)
+
+    @property
+    def size_hash(self) -> int:
+        """Equal for the same lengths."""
+        return hash((self.n, self.total))
+
+    @property
+    def packing(self) -> Any:
+        """In which order recurrent layers go through the elements."""
+        from .recurrent import packing_of
+
+        return packing_of(self)
 
     # The same as tensors, for ops. They are values, never part of a key.
 
