@@ -24,17 +24,23 @@ class PlannedCall:
     __slots__ = ("_arrays", "_inputs", "_layout", "_outputs", "_weights", "sizes")
 
     def __init__(
-        self, layout: PlannedLayout, leaves: Sequence[int], outputs: list[int], arrays: list[Array], n_inputs: int
+        self,
+        layout: PlannedLayout,
+        order: Sequence[int],
+        outputs: list[int],
+        arrays: list[Array],
+        counts: tuple[int, int],
     ) -> None:
-        """`leaves`: which leaf of the graph each of the plan's inputs is; `outputs`: which of its results each one is.
+        """`order`: which of `arrays` each of the plan's inputs is; `outputs`: which of its results each output is.
 
-        `arrays`: those of all leaves, of which the first `n_inputs` are other ones at each call.
+        `counts`: how many of `arrays` are those of inputs, other ones at each call, and of weights; the rest stays.
         """
+        n_inputs, n_weights = counts
         self.sizes: Mapping[str, int] = {}
         self._layout = layout
-        self._inputs = [(at, leaf, arrays[leaf].strides) for at, leaf in enumerate(leaves) if leaf < n_inputs]
-        self._arrays: list[Any] = [None if leaf < n_inputs else arrays[leaf] for leaf in leaves]  # is only copied
-        self._weights = arrays[n_inputs:]
+        self._inputs = [(at, leaf, arrays[leaf].strides) for at, leaf in enumerate(order) if leaf < n_inputs]
+        self._arrays: list[Any] = [None if leaf < n_inputs else arrays[leaf] for leaf in order]  # is only copied
+        self._weights = arrays[n_inputs : n_inputs + n_weights]
         self._outputs = outputs
 
     @classmethod
@@ -42,16 +48,21 @@ class PlannedCall:
         cls, runner: GraphRunner, sizes: Mapping[str, int], tensors: Sequence[Tensor], n_inputs: int
     ) -> PlannedCall | None:
         """That of a graph which has just run with these tensors; None if it is not a single plan."""
-        stretch = runner.only_stretch(sizes)
-        if stretch is None or len(stretch.planned) != 1 or not {*runner.outputs} <= {*stretch.writes}:
+        found = runner.only_stretch(sizes)
+        if found is None:
+            return None
+        stretch, folded = found
+        if len(stretch.planned) != 1 or not {*runner.outputs} <= {*stretch.writes}:
             return None
         (layout,) = stretch.planned
-        arrays = [t._values() for t in tensors]
-        leaves = [runner.leaf_slots.index(slot) for slot in stretch.reads]
-        if not layout.fits([arrays[leaf] for leaf in leaves]):
+        arrays = [t._values() for t in (*tensors, *folded.values())]
+        slots = [*runner.leaf_slots, *folded]
+        read = [slots.index(slot) for slot in stretch.reads]
+        if not layout.fits([arrays[i] for i in read]):
             return None
         outputs = [stretch.writes.index(slot) for slot in runner.outputs]
-        made = cls(layout, [leaves[i] for i in layout.inputs], outputs, arrays, n_inputs)
+        counts = n_inputs, len(tensors) - n_inputs
+        made = cls(layout, [read[i] for i in layout.inputs], outputs, arrays, counts)
         made.sizes = sizes
         return made
 

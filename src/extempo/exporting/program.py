@@ -63,7 +63,8 @@ class Program:
         self.trainable = set(trainable)
         self.storage: dict[str, str] = {}  # weights that files hold as int8 or float16, and which of them
         self.report: QuantizationReport | None = None  # of `quantize`
-        self._runner = GraphRunner(graph)
+        constants = [i for i, name in enumerate(self.weights, len(self.inputs)) if self._is_constant(name)]
+        self._runner = GraphRunner(graph, constants)
         self._known: dict[Any, dict[str, int]] = {}  # sizes by the types of inputs
         self._planned: dict[Any, PlannedCall] = {}  # by the types of inputs
         self._is_plain = list(self.arguments.values()) == [["tensor", i] for i in range(len(inputs))]
@@ -131,6 +132,10 @@ class Program:
 
     def _values(self, tensors: Sequence[Any], weights: Mapping[str, Tensor]) -> list[Any]:
         return [*tensors, *(weights[name] for name in self.weights)]
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether a leaf is a value of the model's code, rather than of its parameters and buffers."""
+        return name.startswith("constant_") and name not in self.trainable and name not in self.state
 
     def _sizes(self, tensors: Sequence[Any], guarded: bool) -> dict[str, int]:
         """The sizes of a call, found once for tensors of the same types."""

@@ -1,8 +1,9 @@
 """Runs the graph of a program: by native plans where there can be some, otherwise every node by `apply`.
 
 A graph is put in order once. For the sizes of a call its attributes are numbers; those are kept for the sizes that were
-met last. The first run at some sizes goes node by node, and notes types; from the second one on what plans can hold
-runs as `stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. Nothing of a run is
+met last. The first run at some sizes goes node by node, and notes types, and the values of what depends on nothing but
+sizes and constants (`arange`, masks); from the second one on these are there, and what plans can hold runs as
+`stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. Nothing of a run is
 kept, so threads may share a runner.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 from ..core.context import CONTEXT, ExecutionContext
@@ -28,6 +30,7 @@ from .view_checks import CHECKED, check_view
 
 Values = tuple[Any, ...]
 MAX_BOUND = 64  # sizes of a graph that are kept
+MAX_FOLDED = 1 << 20  # bytes of a value that is kept for some sizes
 
 
 class Step(NamedTuple):
@@ -46,7 +49,7 @@ class Step(NamedTuple):
 class BoundSteps:
     """The steps of a graph for some sizes, and the slots as they are before the first one."""
 
-    __slots__ = ("checked", "parts", "slots", "steps", "types")
+    __slots__ = ("checked", "constants", "folded", "left", "parts", "slots", "steps", "types")
 
     def __init__(self, steps: list[Step], slots: list[Any]) -> None:
         self.steps = steps
@@ -54,12 +57,16 @@ class BoundSteps:
         self.checked = False  # whether its views were seen to lie inside their tensors
         self.types: dict[int, Any] = {}  # of slots, as the first run has shown
         self.parts: list[Step | Stretch] | None = None  # the steps, with stretches for all that plans can run
+        self.constants: list[Any] = []  # leaves that belong to the program, as they were in the first run
+        self.folded: dict[int, Any] = {}  # what the first run has computed from them alone, by slot
+        self.left: list[Step] = []  # the other steps
 
 
 class GraphRunner:
     """Steps over numbered slots. `watch`, if given to `run`, is shown every node with its results."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, constants: Sequence[int] = ()) -> None:
+        """`constants`: which leaves belong to the program, and are the same at every run."""
         self._slots: dict[Node, int] = {}
         self._constants: list[tuple[int, Any]] = []  # slots of numbers, and of expressions of sizes
         self._n_slots = 0
@@ -71,10 +78,12 @@ class GraphRunner:
                 self._slots[node] = self._take(len(node.type) if type(node.type) is tuple else 1)
         self.leaf_slots = [self._slots[node] for node in self.inputs]
         self.outputs = [self._slots[o] for o in graph.outputs]
+        self._frozen_leaves = constants
         self._steps = self._with_drops([self._step(n) for n in graph if n.op not in (Leaf, Pick)])
         self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
         symbolic = [*(s.attrs for s in self._steps), *(v for _, v in self._constants), *(n.type for n in self.inputs)]
         self._names = sorted(set(_names_in(symbolic)))
+        self._fixed = self._fixed_steps()
         self._bound: dict[tuple[int, ...], BoundSteps] = {}
 
     def _take(self, n: int) -> int:
@@ -102,6 +111,24 @@ class GraphRunner:
             later |= used
         return steps
 
+    def _fixed_steps(self) -> list[bool]:
+        """For each step whether it depends on sizes and constants only, and nobody outside sees its memory."""
+        known = {*(slot for slot, _ in self._constants), *(self.leaf_slots[i] for i in self._frozen_leaves)}
+        given = {*self.outputs}
+        for step in reversed(self._steps):
+            if step.op.aliases_input and given.intersection(_results(step)):
+                given.add(step.reads[0])
+        fixed = []
+        for step in self._steps:
+            is_fixed = (
+                step.op.family != "random" and not issubclass(step.op, ControlOp) and known.issuperset(step.reads)
+            )
+            is_fixed = is_fixed and given.isdisjoint(_results(step))
+            fixed.append(is_fixed)
+            if is_fixed:
+                known.update(_results(step))
+        return fixed
+
     def _at(self, sizes: Mapping[str, int]) -> BoundSteps:
         key = tuple(sizes[name] for name in self._names)
         is_traced = depends(key)  # the program is a part of a model that is exported
@@ -128,7 +155,8 @@ class GraphRunner:
             slots[slot] = value
         if bound.checked and watch is None:
             mode = CONTEXT.get()
-            if not mode.grad and may_plan(mode):
+            constants = [values[i] for i in self._frozen_leaves]
+            if not mode.grad and may_plan(mode) and all(map(is_, constants, bound.constants)):
                 self._run_parts(bound, slots, sizes)
             else:
                 self._run_steps(bound.steps, slots, sizes)
@@ -140,17 +168,23 @@ class GraphRunner:
         """By plans."""
         if bound.parts is None:
             constants = {slot: bound.slots[slot] for slot, _ in self._constants}
-            bound.parts = in_stretches(bound.steps, constants, bound.types, self.outputs)
+            bound.parts = in_stretches(bound.left, constants, bound.types, self.outputs)
+        for slot, value in bound.folded.items():
+            slots[slot] = value
         for part in bound.parts:
             if type(part) is not Stretch:
                 self._run_steps((part,), slots, sizes)  # type: ignore[arg-type] # it is a step
             elif not part.run(slots):
                 self._run_steps(part.steps, slots, sizes)
 
-    def only_stretch(self, sizes: Mapping[str, int]) -> Stretch | None:
-        """The stretch that is all of the graph at sizes that it has run at; None if there is more, or no plan yet."""
-        parts = self._at(sizes).parts
-        return parts[0] if parts is not None and len(parts) == 1 and isinstance(parts[0], Stretch) else None
+    def only_stretch(self, sizes: Mapping[str, int]) -> tuple[Stretch, dict[int, Any]] | None:
+        """The stretch that is all of the graph at sizes that it has run at, and what is folded; None if there is more.
+
+        None also if there is no plan yet.
+        """
+        bound = self._at(sizes)
+        parts = bound.parts
+        return (parts[0], bound.folded) if parts and len(parts) == 1 and isinstance(parts[0], Stretch) else None
 
     def _run_steps(self, steps: Sequence[Step], slots: list[Any], sizes: Mapping[str, int]) -> None:
         """One by one."""
@@ -167,7 +201,10 @@ class GraphRunner:
     def _run_first(self, bound: BoundSteps, slots: list[Any], sizes: Mapping[str, int], watch: Any) -> None:
         """The same, with a look at everything."""
         types = {slot: slots[slot]._type for slot in self.leaf_slots}
-        for op, reads, attrs, first, n_results, drops, node, _ in bound.steps:
+        constants, folded = [slots[self.leaf_slots[i]] for i in self._frozen_leaves], {}
+        for (op, reads, attrs, first, n_results, drops, node, _), is_fixed in zip(
+            bound.steps, self._fixed, strict=True
+        ):
             inputs = tuple([slots[i] for i in reads])
             if not bound.checked and op.name in CHECKED:
                 check_view(op, inputs[0]._type, inputs[1:], attrs)
@@ -176,10 +213,15 @@ class GraphRunner:
                 watch(node, results)
             slots[first : first + max(1, n_results)] = several = results if n_results else (results,)
             types.update({first + i: result._type for i, result in enumerate(several)})
+            if is_fixed and all(result.nbytes <= MAX_FOLDED for result in several):
+                folded.update({first + i: result for i, result in enumerate(several)})
             for slot in drops:
                 slots[slot] = None
         if CONTEXT.get().interceptor is None:  # otherwise they may be symbols
             bound.types = types
+            bound.left = [step for step in bound.steps if step.first not in folded]
+            read = {slot for step in bound.left for slot in step.reads}
+            bound.constants, bound.folded = constants, {slot: folded[slot] for slot in folded.keys() & read}
             bound.checked = True
 
     def _results(
@@ -224,15 +266,8 @@ class GraphRunner:
         return (*last, *stacked)
 
 
-def required(inputs: tuple[Any, ...], messages: Sequence[str]) -> Any:
-    """The first input, if all others are True."""
-    for condition, message in zip(inputs[1:], messages, strict=True):
-        tracer: Any = CONTEXT.get().interceptor
-        if hasattr(tracer, "require"):
-            tracer.require(condition, message)
-        elif not bool(condition):
-            raise ArgumentError(f"program: {message}")
-    return inputs[0]
+def _results(step: Step) -> range:
+    return range(step.first, step.first + max(1, step.n_results))
 
 
 def may_plan(mode: ExecutionContext) -> bool:
