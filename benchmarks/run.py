@@ -35,6 +35,7 @@ TIMED = [
 OWN_TABLES = {  # name: module
     "per_sample": "per_sample",
     "ragged_attention": "ragged_attention",
+    "inference": "inference",
     "lengths": "lengths",
     "cold": "cold",
     "adversary": "adversary",
