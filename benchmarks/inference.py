@@ -1,7 +1,7 @@
 """One sample, 8 and 64 through exported programs: an MLP, a step of an LSTM, a ragged classifier, an encoder, a GPT.
 
 - MLP 64-256-256-10 with relu; one step of an LSTM cell of 128 features, whose states go in and come out;
-- ragged classifier: 5 to 200 tokens a sample, 128 features, two layers and a softmax over the tokens. PyTorch pads
+- ragged classifier: 5 to 200 tokens a sample, 128 features, a hidden layer and a softmax over the tokens. PyTorch pads
   batches to their longest sample and masks the padding;
 - encoder: nn.TransformerEncoder, 4 layers of 256 features, 4 heads, 64 tokens;
 - GPT decoding: 6 layers of 384 features, 6 heads, one token a step after 56 to 63 and after 184 to 191 others, whose
@@ -65,12 +65,12 @@ def ragged(lib: Any) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.table = nn.Embedding(N_TOKENS, 128)
-            self.inner = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+            self.inner = nn.Linear(128, 128)
             self.score, self.head = nn.Linear(128, 1), nn.Linear(128, 5)
 
         def forward(self, tokens: Any, mask: Any = None) -> Any:
             """tokens: (batch, *), ragged, or padded with a mask that says which are tokens."""
-            h = self.inner(self.table(tokens))
+            h = self.inner(self.table(tokens)).relu()
             scores = self.score(h).squeeze(-1)
             if mask is not None:
                 scores = scores.masked_fill(~mask, float("-inf"))

@@ -135,6 +135,38 @@ def taken_apart(nesting: Nesting, value: Any, name: str, found: dict[int, Any]) 
             taken_apart(part, value[i], f"{name}.{i}", found)
 
 
+def tensor_places(nesting: Any) -> Iterable[int]:
+    """Which tensors are in a nesting, in its order."""
+    kind, content = nesting
+    if kind == "tensor":
+        yield content
+    elif kind in ("tuple", "list", "ragged"):
+        for part in content:
+            yield from tensor_places(part)
+    elif kind == "dict":
+        for _, part in content:
+            yield from tensor_places(part)
+
+
+def flattened(nesting: Nesting, value: Any, found: list[Any]) -> bool:
+    """Append the tensors of an argument, in the order of `nest`; False where it does not fit the nesting.
+
+    The same as `taken_apart`, which says what is wrong, in a fraction of the time.
+    """
+    kind, content = nesting
+    if kind == "tensor":
+        found.append(value)
+        return True
+    if kind == "ragged":
+        if type(value) is not RaggedTensor or value._dim != content[2][1]:
+            return False
+        found += (value._flat, value._rows.offsets_tensor)
+        return True
+    if kind in ("tuple", "list") and isinstance(value, tuple | list) and len(value) == len(content):
+        return all(flattened(part, x, found) for part, x in zip(content, value, strict=True))
+    return False
+
+
 # ---- examples
 
 

@@ -15,7 +15,7 @@ from ..core.graph import Graph, Node
 from ..core.tensor import Tensor
 from ..core.wording import counted
 from ..errors import DtypeError, ShapeError
-from .calls import Dim, Nesting, ProgramInput, bind_sizes, rebuilt, taken_apart
+from .calls import Dim, Nesting, ProgramInput, bind_sizes, flattened, rebuilt, taken_apart, tensor_places
 from .planned_call import PlannedCall
 from .runner import MAX_BOUND, GraphRunner
 from .sizes import Guard, parse_size
@@ -68,6 +68,8 @@ class Program:
         self._known: dict[Any, dict[str, int]] = {}  # sizes by the types of inputs
         self._planned: dict[Any, PlannedCall] = {}  # by the types of inputs
         self._is_plain = list(self.arguments.values()) == [["tensor", i] for i in range(len(inputs))]
+        places = [i for nesting in self.arguments.values() for i in tensor_places(nesting)]
+        self._is_ordered = places == list(range(len(inputs)))
         self._gives_tensor = not self.state and results == ["tensor", 0]
 
     # ---- running
@@ -77,8 +79,10 @@ class Program:
         weights = self.weights
         if self.state and kwargs:
             weights = {**weights, **{name: kwargs.pop(name) for name in self.state if name in kwargs}}
-        is_plain = self._is_plain and not kwargs and len(args) == len(self.inputs)
-        tensors: Sequence[Any] = args if is_plain else self._tensors(args, kwargs)
+        if not kwargs and self._is_plain and len(args) == len(self.inputs):
+            tensors: Sequence[Any] = args
+        else:
+            tensors = self._tensors(args, kwargs)
         mode = CONTEXT.get()
         if weights is self.weights:
             planned = self._planned.get(tuple([getattr(x, "_type", None) for x in tensors]))
@@ -92,6 +96,10 @@ class Program:
 
     def _tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The input tensors of a call, in order."""
+        if not kwargs and self._is_ordered and len(args) == len(self.arguments):
+            flat: list[Any] = []
+            if all(flattened(part, x, flat) for part, x in zip(self.arguments.values(), args, strict=True)):
+                return flat
         names = list(self.arguments)
         if len(args) > len(names):
             raise DtypeError(f"program: takes {counted(len(names), 'argument')} ({', '.join(names)}), got {len(args)}")

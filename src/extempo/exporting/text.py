@@ -31,7 +31,7 @@ from ..core.types import DTYPES, TensorType, dtype
 from ..errors import ExportError
 from ..ops.control_flow import Require
 from ..serialization.files import FileFormatError
-from .calls import Dim, ProgramInput
+from .calls import Dim, ProgramInput, tensor_places
 from .program import Program
 from .sizes import Guard, SizeExpr, parse_guard, parse_size, size_from
 from .storage import restored
@@ -370,18 +370,6 @@ def _checked_nesting(nesting: Any, lines: _Lines, depth: int = 0) -> Any:
     return nesting
 
 
-def _places(nesting: Any) -> Iterable[int]:
-    kind, content = nesting
-    if kind == "tensor":
-        yield content
-    elif kind in ("tuple", "list", "ragged"):
-        for part in content:
-            yield from _places(part)
-    elif kind == "dict":
-        for _, part in content:
-            yield from _places(part)
-
-
 def _names_of(type_: Any) -> Iterable[str]:
     for size in type_.shape:
         if isinstance(size, SizeExpr):
@@ -399,8 +387,8 @@ def _is_input_size(size: Any) -> bool:
 
 def _check(program: Program, lines: _Lines) -> None:
     """Parts of a program that refer to one another fit together."""
-    taken = sorted(i for nesting in program.arguments.values() for i in _places(nesting))
-    given = sorted(_places(program.results))
+    taken = sorted(i for nesting in program.arguments.values() for i in tensor_places(nesting))
+    given = sorted(tensor_places(program.results))
     n_results = len(program.graph.outputs) - len(program.state)
     if (
         taken != list(range(len(program.inputs)))
