@@ -47,3 +47,41 @@ def test_programs_with_loops_run_under_vmap():
     program = ex.program(fn, ex.ones(3))
     xs = ex.randn(5, 3)
     assert ex.allclose(ex.vmap(program)(xs), ex.stack([fn(x) for x in xs]))
+
+
+def test_what_depends_on_sizes_alone_is_computed_once():
+    program = ex.program(
+        lambda x: x.masked_fill(ex.tril(ex.ones(x.shape[0], x.shape[0])) == 0, 0.0),
+        ex.ones(3, 3),
+        dynamic={"x": {0: "n", 1: "n"}},
+    )
+    for _ in range(3):
+        assert program(ex.ones(4, 4)).tolist() == ex.tril(ex.ones(4, 4)).tolist()
+    bound = program._runner._bound[(4,)]
+    assert bound.folded
+    assert [step.op.name for step in bound.left] == ["where"]
+
+
+def test_results_are_not_what_is_kept_for_sizes():
+    def fn(x):
+        numbers = ex.arange(x.shape[0])
+        return numbers, numbers[1:], x + numbers
+
+    program = ex.program(fn, ex.ones(3), dynamic={"x": {0: "n"}})
+    for _ in range(4):
+        numbers, view, total = program(ex.ones(4))
+        assert (numbers.tolist(), view.tolist(), total.tolist()) == ([0, 1, 2, 3], [1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+        for result in (numbers, view, total):
+            result.add_(1)
+
+
+def test_constants_that_are_replaced_are_read_again():
+    program = ex.program(
+        lambda x: x + ex.tensor([1.0, 2.0]).expand(x.shape[0], 2).exp(), ex.ones(3, 2), dynamic={"x": {0: "n"}}
+    )
+    (name,) = program.weights
+    for _ in range(3):
+        before = program(ex.zeros(2, 2))
+    program.weights[name] = ex.tensor([0.0, 0.0])
+    for _ in range(3):
+        assert program(ex.zeros(2, 2)).tolist() == [[1.0, 1.0]] * 2 != before.tolist()

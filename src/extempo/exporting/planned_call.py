@@ -48,7 +48,7 @@ class PlannedCall:
         cls, runner: GraphRunner, sizes: Mapping[str, int], tensors: Sequence[Tensor], n_inputs: int
     ) -> PlannedCall | None:
         """That of a graph which has just run with these tensors; None if it is not a single plan."""
-        found = runner.only_stretch(sizes)
+        found = runner.only_stretch(tensors, sizes)
         if found is None:
             return None
         stretch, folded = found

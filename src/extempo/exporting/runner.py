@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
-from operator import is_
 from typing import Any, NamedTuple
 
 from ..core.context import CONTEXT, ExecutionContext
@@ -24,12 +23,13 @@ from ..ops.control_flow import Cond, ControlOp, Require, WhileLoop
 from ..random import take_draw
 from ..symbolic.sym_int import depends
 from .control_flow import cond, scan, while_loop
+from .size_families import Known, SizeFamily
 from .sizes import SizeExpr, at_sizes, is_symbolic
 from .stretches import Stretch, in_stretches
 from .view_checks import CHECKED, check_view
 
 Values = tuple[Any, ...]
-MAX_BOUND = 64  # sizes of a graph that are kept
+MAX_BOUND = 256  # sizes of a graph that are kept
 MAX_FOLDED = 1 << 20  # bytes of a value that is kept for some sizes
 
 
@@ -62,6 +62,13 @@ class BoundSteps:
         self.left: list[Step] = []  # the other steps
 
 
+class Related(NamedTuple):
+    """Plans at all values of one size, and the graph at the sizes that they were found at."""
+
+    family: SizeFamily | None  # None: there are none
+    known: BoundSteps
+
+
 class GraphRunner:
     """Steps over numbered slots. `watch`, if given to `run`, is shown every node with its results."""
 
@@ -83,8 +90,14 @@ class GraphRunner:
         self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
         symbolic = [*(s.attrs for s in self._steps), *(v for _, v in self._constants), *(n.type for n in self.inputs)]
         self._names = sorted(set(_names_in(symbolic)))
+        self._symbolic = [i for i, s in enumerate(self._steps) if is_symbolic(s.attrs)]
         self._fixed = self._fixed_steps()
         self._bound: dict[tuple[int, ...], BoundSteps] = {}
+        self._families: dict[tuple[str, tuple[int, ...]], Related] = {}  # by a size, and all others
+        self._types: dict[int, Any] = {}  # of slots, with expressions of sizes
+        for node, slot in self._slots.items():
+            types = node.type if type(node.type) is tuple else (node.type,)
+            self._types.update(enumerate(types, slot))
 
     def _take(self, n: int) -> int:
         self._n_slots += n
@@ -134,7 +147,9 @@ class GraphRunner:
         is_traced = depends(key)  # the program is a part of a model that is exported
         found = None if is_traced else self._bound.get(key)
         if found is None:
-            steps = [s._replace(attrs=at_sizes(s.attrs, sizes)) if is_symbolic(s.attrs) else s for s in self._steps]
+            steps = self._steps.copy()
+            for i in self._symbolic:
+                steps[i] = steps[i]._replace(attrs=at_sizes(steps[i].attrs, sizes))
             slots: list[Any] = [None] * self._n_slots
             for slot, value in self._constants:
                 slots[slot] = at_sizes(value, sizes)
@@ -143,7 +158,7 @@ class GraphRunner:
             if is_traced:
                 return found
             if len(self._bound) >= MAX_BOUND:
-                self._bound = {}
+                self._bound = dict(list(self._bound.items())[MAX_BOUND // 4 :])
             self._bound[key] = found
         return found
 
@@ -153,10 +168,11 @@ class GraphRunner:
         slots = list(bound.slots)
         for slot, value in zip(self.leaf_slots, values, strict=True):
             slots[slot] = value
+        mode = CONTEXT.get()
+        if not bound.checked and watch is None and not mode.grad and may_plan(mode):
+            self._resize(bound, slots, sizes)
         if bound.checked and watch is None:
-            mode = CONTEXT.get()
-            constants = [values[i] for i in self._frozen_leaves]
-            if not mode.grad and may_plan(mode) and all(map(is_, constants, bound.constants)):
+            if not mode.grad and may_plan(mode) and self._has_constants(bound, values):
                 self._run_parts(bound, slots, sizes)
             else:
                 self._run_steps(bound.steps, slots, sizes)
@@ -164,11 +180,71 @@ class GraphRunner:
             self._run_first(bound, slots, sizes, watch)
         return [slots[o] for o in self.outputs]
 
+    # ---- sizes that are new
+
+    def _resize(self, bound: BoundSteps, slots: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        """Give the graph at sizes that it never ran at its plans, where they follow from those of other sizes."""
+        key = tuple(sizes[name] for name in self._names)
+        for i, name in enumerate(self._names):
+            found = self._family(i, name, key)
+            if found is None or found.family is None:
+                continue
+            self._check_views(bound, sizes)
+            parts = self._parts_at(bound, found.known.parts or ())
+            if found.family.give_plans(key[i], parts):
+                bound.folded = self._folded_again(bound, found.known, slots)
+                bound.constants, bound.parts, bound.checked = found.known.constants, parts, True
+                return
+
+    def _family(self, i: int, name: str, key: tuple[int, ...]) -> Related | None:
+        """The graphs that differ in size i only, where one of them has its plans."""
+        others = (name, key[:i] + key[i + 1 :])
+        if others not in self._families:
+            for other, known in list(self._bound.items()):
+                parts = known.parts
+                if parts and other[:i] + other[i + 1 :] == others[1] and all(map(_has_plan, parts)):
+                    sizes = dict(zip(self._names, other, strict=True))
+                    family = SizeFamily.of(Known(sizes, parts, self._types), name)
+                    if len(self._families) >= MAX_BOUND:
+                        self._families = {}
+                    self._families[others] = Related(family, known)
+                    break
+        return self._families.get(others)
+
+    def _parts_at(self, bound: BoundSteps, parts: Sequence[Step | Stretch]) -> list[Step | Stretch]:
+        """The parts of a graph at other sizes."""
+        steps, constants = {step.first: step for step in bound.steps}, self._constants_of(bound)
+        made: list[Step | Stretch] = []
+        for part in parts:
+            if isinstance(part, Stretch):
+                made.append(Stretch([steps[step.first] for step in part.steps], constants, part.writes))
+            else:
+                made.append(steps[part.first])
+        return made
+
+    def _check_views(self, bound: BoundSteps, sizes: Mapping[str, int]) -> None:
+        constants = self._constants_of(bound)
+        for step in bound.steps:
+            if step.op.name in CHECKED:
+                first, *others = [constants.get(i, at_sizes(self._types.get(i), sizes)) for i in step.reads]
+                check_view(step.op, first, others, step.attrs)
+
+    def _folded_again(self, bound: BoundSteps, known: BoundSteps, slots: Sequence[Any]) -> dict[int, Any]:
+        """What depends on sizes only, at these."""
+        left, own = {step.first for step in known.left}, list(slots)
+        for step in bound.steps:
+            if step.first not in left:
+                results = apply(step.op, tuple([own[i] for i in step.reads]), step.attrs)
+                own[step.first : step.first + max(1, step.n_results)] = results if step.n_results else (results,)
+        return {slot: own[slot].contiguous() for slot in known.folded}
+
+    def _constants_of(self, bound: BoundSteps) -> dict[int, Any]:
+        return {slot: bound.slots[slot] for slot, _ in self._constants}
+
     def _run_parts(self, bound: BoundSteps, slots: list[Any], sizes: Mapping[str, int]) -> None:
         """By plans."""
         if bound.parts is None:
-            constants = {slot: bound.slots[slot] for slot, _ in self._constants}
-            bound.parts = in_stretches(bound.left, constants, bound.types, self.outputs)
+            bound.parts = in_stretches(bound.left, self._constants_of(bound), bound.types, self.outputs)
         for slot, value in bound.folded.items():
             slots[slot] = value
         for part in bound.parts:
@@ -177,14 +253,20 @@ class GraphRunner:
             elif not part.run(slots):
                 self._run_steps(part.steps, slots, sizes)
 
-    def only_stretch(self, sizes: Mapping[str, int]) -> tuple[Stretch, dict[int, Any]] | None:
+    def only_stretch(self, values: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Stretch, dict[int, Any]] | None:
         """The stretch that is all of the graph at sizes that it has run at, and what is folded; None if there is more.
 
-        None also if there is no plan yet.
+        None also if there is no plan yet, or not for these values of leaves that belong to the program.
         """
         bound = self._at(sizes)
         parts = bound.parts
-        return (parts[0], bound.folded) if parts and len(parts) == 1 and isinstance(parts[0], Stretch) else None
+        if parts is None or len(parts) != 1 or not self._has_constants(bound, values):
+            return None
+        return (parts[0], bound.folded) if isinstance(parts[0], Stretch) else None
+
+    def _has_constants(self, bound: BoundSteps, values: Sequence[Any]) -> bool:
+        """Whether the leaves that belong to the program are those that it was planned with."""
+        return all(values[i] is known for i, known in zip(self._frozen_leaves, bound.constants, strict=True))
 
     def _run_steps(self, steps: Sequence[Step], slots: list[Any], sizes: Mapping[str, int]) -> None:
         """One by one."""
@@ -221,7 +303,8 @@ class GraphRunner:
             bound.types = types
             bound.left = [step for step in bound.steps if step.first not in folded]
             read = {slot for step in bound.left for slot in step.reads}
-            bound.constants, bound.folded = constants, {slot: folded[slot] for slot in folded.keys() & read}
+            bound.constants = constants
+            bound.folded = {slot: folded[slot].contiguous() for slot in folded.keys() & read}
             bound.checked = True
 
     def _results(
@@ -268,6 +351,10 @@ class GraphRunner:
 
 def _results(step: Step) -> range:
     return range(step.first, step.first + max(1, step.n_results))
+
+
+def _has_plan(part: Step | Stretch) -> bool:
+    return not isinstance(part, Stretch) or len(part.planned) == 1
 
 
 def may_plan(mode: ExecutionContext) -> bool:

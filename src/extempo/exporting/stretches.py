@@ -20,12 +20,14 @@ from ..core import locks
 from ..core.layout import exact_strides, order_of, view_of
 from ..core.op import Op
 from ..core.storage import Array
+from ..core.strides import row_major_strides
 from ..core.tensor import wrap
 from ..core.trace_tree import NONE, NUMBER, LeafKind, TraceOp
 from ..core.types import TensorType, type_of_array
 from ..dispatch.dispatcher import signature_of
 from ..ops.control_flow import ControlOp
 from ..scheduling.request import Plan, Request, Unplannable, can_plan, plan
+from .sizes import at_sizes
 from .view_checks import check_view
 
 if TYPE_CHECKING:
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
 Kinds = tuple[Any, ...]  # of inputs: a TensorType, float, int, bool or NoneType
 Constants = Mapping[int, Any]  # numbers and None, by slot
 MOST_LAYOUTS = 8  # of the inputs of one stretch
-_planning = locks.awaited()  # what planners share is not for several threads
+planning = locks.awaited()  # what planners share is not for several threads
 
 
 class Stretch:
     """Steps that run as one plan. `reads`: slots that come from outside; `writes`: those that are needed afterwards."""
 
-    __slots__ = ("_constants", "drops", "planned", "reads", "reason", "steps", "writes")
+    __slots__ = ("constants", "drops", "planned", "reads", "reason", "steps", "writes")
 
     def __init__(self, steps: list[Step], constants: Constants, writes: Sequence[int]) -> None:
         made = {slot for step in steps for slot in _results(step)}
@@ -49,7 +51,7 @@ class Stretch:
         self.writes = tuple(writes)
         self.drops = tuple({slot for step in steps for slot in step.drops} & {*self.reads})
         self.reason: str | None = None  # why it has no plan
-        self._constants = {slot: constants[slot] for step in steps for slot in step.reads if slot in constants}
+        self.constants = {slot: constants[slot] for step in steps for slot in step.reads if slot in constants}
         self.planned: list[PlannedLayout] = []
 
     def run(self, slots: list[Any]) -> bool:
@@ -83,35 +85,68 @@ class Stretch:
             slot: LeafKind(type_of_array(array), exact_strides(array), False)
             for slot, array in zip(self.reads, arrays, strict=True)
         }
-        with _planning:
-            trace = StretchTrace(self._constants, kinds)
+        with planning:
+            trace = StretchTrace(self.constants, kinds)
             try:
                 for step in self.steps:
                     trace.add(step)
-                made = plan(trace.request(self.writes))
+                request = trace.request(self.writes)
+                made = plan(request)
             except Unplannable as error:
                 made = error
         if isinstance(made, Unplannable):
             self.reason = made.reason
             return None
-        found = PlannedLayout(self, made, trace, arrays)
+        types = [trace.type_of(slot) for slot in self.writes]
+        found = PlannedLayout(made, request, list(kinds.values()), types, self.constants, trace.number_slots)
+        order = {slot: i for i, slot in enumerate(self.reads)}
+        found.inputs = [order[trace.leaf_slots[-1 - leaf]] for leaf in made.inputs]
+        found.knows(arrays)
         self.planned.append(found)
         return found
+
+    def constants_at(self, sizes: Mapping[str, int]) -> Constants:
+        """The numbers that its steps read, at other sizes."""
+        slots = {slot: i for step in self.steps for slot, i in zip(step.reads, step.node.inputs, strict=True)}
+        return {slot: at_sizes(slots[slot], sizes) for slot in self.constants}
 
 
 class PlannedLayout:
     """The plan of a stretch for inputs that lie in one way."""
 
-    __slots__ = ("_arrays", "_forms", "inputs", "numbers", "run", "types")
+    __slots__ = ("_arrays", "_forms", "_number_slots", "inputs", "kinds", "numbers", "request", "run", "types")
 
-    def __init__(self, stretch: Stretch, made: Plan, trace: StretchTrace, arrays: list[Array]) -> None:
-        order = {slot: i for i, slot in enumerate(stretch.reads)}
+    def __init__(
+        self,
+        made: Plan,
+        request: Request,
+        kinds: Sequence[LeafKind],
+        types: Sequence[TensorType],
+        constants: Constants,
+        number_slots: Sequence[int],
+    ) -> None:
+        """`kinds`: of what the stretch reads; `types`: of what it writes; `number_slots`: where its numbers stand."""
         self.run = made.run
-        self.inputs = [order[trace.leaf_slots[-1 - leaf]] for leaf in made.inputs]
-        self.numbers = trace.numbers
-        self.types = [trace.type_of(slot) for slot in stretch.writes]
-        self._arrays = [weak(array) for array in arrays]  # weights are the same arrays at every call
-        self._forms = [(array.shape, array.strides, array.dtype) for array in arrays]
+        self.request = request
+        self.kinds = kinds
+        self.types = types
+        self.inputs: list[int] = []  # which of what the stretch reads each of the plan's inputs is
+        self.numbers = [constants[slot] for slot in number_slots]
+        self._number_slots = number_slots
+        self._arrays: list[Any] = [_nothing] * len(kinds)
+        self._forms = [(kind.type.shape, strides_of(kind), kind.type.dtype.numpy) for kind in kinds]
+
+    def knows(self, arrays: list[Array]) -> None:
+        """These arrays fit, and some of them, the weights, will come again."""
+        self._arrays = [weak(array) for array in arrays]
+
+    def resized(
+        self, made: Plan, constants: Constants, kinds: Sequence[LeafKind], types: Sequence[TensorType]
+    ) -> PlannedLayout:
+        """The same for another size, of which this is the plan."""
+        found = PlannedLayout(made, self.request, kinds, types, constants, self._number_slots)
+        found.inputs = self.inputs
+        return found
 
     def fits(self, arrays: list[Array]) -> bool:
         """Whether these are like those that it was made for."""
@@ -122,6 +157,15 @@ class PlannedLayout:
             if (array.shape, array.strides, array.dtype) != forms[i] or not is_plain(array):
                 return False
         return True
+
+
+def _nothing() -> None:
+    return None
+
+
+def strides_of(kind: LeafKind) -> tuple[int, ...]:
+    """In bytes."""
+    return kind.strides or row_major_strides(kind.type.shape, kind.type.dtype.itemsize)
 
 
 def is_plain(array: Array) -> bool:
@@ -143,7 +187,7 @@ class StretchTrace:
         self._makers: list[TraceOp] = []  # by value
         self._leaves: list[LeafKind] = []
         self.leaf_slots: list[int] = []
-        self.numbers: list[Any] = []
+        self.number_slots: list[int] = []  # of the numbers that a run is given
 
     def request(self, wanted: Sequence[int]) -> Request:
         """What is to be planned, to get these slots."""
@@ -159,8 +203,9 @@ class StretchTrace:
     def add(self, step: Step) -> None:
         """Append a step; Unplannable: it cannot be part of a plan."""
         op, attrs, n_leaves = step.op, step.attrs, len(self._leaves)
-        numbers: list[Any] = []
-        refs = tuple([self._ref(slot, numbers) for slot in step.reads])
+        number_slots: list[int] = []
+        refs = tuple([self._ref(slot, number_slots) for slot in step.reads])
+        numbers = [self._constants[slot] for slot in number_slots]
         kinds = tuple([self._kind(slot) for slot in step.reads])
         signature = signature_of(op, (), kinds, attrs)
         if not _has_code(op, signature):
@@ -177,7 +222,7 @@ class StretchTrace:
             tensors = [(k, self._strides(ref)) for ref, k in zip(refs, kinds, strict=True) if isinstance(k, TensorType)]
             order = order_of(signature.type, tensors)
         if baked is None:
-            self.numbers += numbers
+            self.number_slots += number_slots
         place, new_leaves = len(self._makers), tuple(self._leaves[n_leaves:])
         traced = TraceOp(
             op, attrs, refs, kinds, signature, place, 0, False, new_leaves, view, baked, step.node.where, None, order
@@ -187,12 +232,12 @@ class StretchTrace:
             self._refs[slot] = place + i
             self._makers.append(traced)
 
-    def _ref(self, slot: int, numbers: list[Any]) -> int:
+    def _ref(self, slot: int, number_slots: list[int]) -> int:
         if slot in self._constants:
             if self._constants[slot] is None:
                 return NONE
-            numbers.append(self._constants[slot])
-            return NUMBER + len(self.numbers) + len(numbers) - 1
+            number_slots.append(slot)
+            return NUMBER + len(self.number_slots) + len(number_slots) - 1
         if slot not in self._refs:
             self._leaves.append(self._kinds[slot])
             self.leaf_slots.append(slot)

@@ -212,6 +212,10 @@ class Resizing(Protocol):
     def n_bound(self) -> int:
         """Ranges of sizes whose plans follow from one."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is no plan yet because LLVM has to compile kernels."""
+
     def plan(self, n: int, request: Request, may_bind: Callable[[], bool]) -> Plan | None: ...
 
 

@@ -58,6 +58,11 @@ class SizeRange:
         return plan if isinstance(plan, Plan) else None
 
     @property
+    def waits(self) -> bool:
+        """Whether LLVM was asked for kernels without which there is no plan; the next call waits for them."""
+        return self._job is not None
+
+    @property
     def n_worked_out(self) -> int:
         return self._ranges.n_worked_out
 
