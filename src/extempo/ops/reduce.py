@@ -139,7 +139,7 @@ class Prod(_Adding):
     """The product over dimensions; integers and bools give int64."""
 
     saves = ("x",)
-    ragged = "rowwise.looped"
+    ragged = "rowwise.padded_with_ones"
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:

@@ -80,7 +80,7 @@ class Cumprod(_Total):
     """The running product; integers and bools give int64."""
 
     saves = ("y x",)
-    ragged = "rowwise.looped"
+    ragged = "rowwise.padded_with_ones"
     numpy = staticmethod(lambda x, *, dim, reverse: _accumulate(np.multiply, x, dim, reverse))
 
     @staticmethod
@@ -94,7 +94,7 @@ class Recurrence(_Scan):
     """y[t] = a[t] * y[t-1] + b[t], from y[-1] = 0."""
 
     saves = ("y a", "a")
-    ragged = "rowwise.looped"
+    ragged = "rowwise.padded_with_zeros"
 
     @staticmethod
     def infer(a: TensorType, b: TensorType, *, dim: int, reverse: bool) -> TensorType:
@@ -152,7 +152,7 @@ class Logcumsumexp(_Scan):
     """The logarithm of the running sum of exponentials."""
 
     saves = ("y x",)
-    ragged = "rowwise.looped"
+    ragged = "rowwise.padded_with_zeros"
     numpy = staticmethod(lambda x, *, dim: np.logaddexp.accumulate(x, axis=dim, dtype=wide(x)))
 
     @staticmethod

@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..core.op import Op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, from_array
 from ..core.types import bool_
 from ..dispatch.dispatcher import apply
 from ..ops.segments import segment_places
@@ -23,6 +25,7 @@ from .rows import Rows
 from .rules import common, from_front, regular_dims, to_front
 from .tensor import NEAREST, RaggedTensor, refuse
 
+_MOST_PADDING = 4  # times as many elements as there are, up to which rows are filled up to one length
 _ACROSS = "elements of different rows do not lie side by side; reduce over (0, {dim}) for all rows together, "
 
 # (rows, *values, **attrs) -> one result for each row, or for each element of each; rows lie along dimension 0
@@ -40,6 +43,23 @@ def looped(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if "keepdim" in attrs:
         return _reduced(op, inputs, attrs, functools.partial(reduce_each_row, op))
     return _scanned(op, inputs, attrs, functools.partial(_scan_each_row, op))
+
+
+def padded_with_ones(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """A product, or a running one, on rows filled up to the longest."""
+    return _padded(op, inputs, attrs, 1)
+
+
+def padded_with_zeros(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """A scan on rows filled up to the longest: what comes after a row changes nothing in it."""
+    return _padded(op, inputs, attrs, 0)
+
+
+def _padded(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], fill: int) -> Any:
+    """An op along dimensions, on one regular tensor; row by row, where that would be mostly padding."""
+    if "keepdim" in attrs:
+        return _reduced(op, inputs, attrs, functools.partial(_reduce_padded, op, fill))
+    return _scanned(op, inputs, attrs, functools.partial(_scan_padded, op, fill))
 
 
 # ---- reductions
@@ -89,6 +109,32 @@ def reduce_each_row(op: type[Op], rows: Rows, values: Tensor, *numbers: Any, **a
     """A reduction of one row after the other."""
     along_row = {**attrs, "dim": (0,), "keepdim": False}
     return stacked(op.name, lambda row: apply(op, (row, *numbers), along_row), RaggedTensor(values, rows))
+
+
+def _is_mostly_padding(rows: Rows) -> bool:
+    return rows.n * rows.longest > _MOST_PADDING * rows.total
+
+
+def _filled_up(rows: Rows, values: Tensor, fill: int) -> Tensor:
+    """Rows as (rows, longest, ...), with a number behind the end of each."""
+    places = np.where(
+        np.arange(rows.longest) < rows.lengths[:, None], rows.offsets[:-1, None] + np.arange(rows.longest), rows.total
+    )
+    more = ops.cat([values, ops.full((1, *values.shape[1:]), fill, dtype=values.dtype)], 0)
+    return more.index_select(0, from_array(places.reshape(-1))).unflatten(0, (rows.n, rows.longest))
+
+
+def _reduce_padded(op: type[Op], fill: int, rows: Rows, values: Tensor, **attrs: Any) -> Any:
+    if _is_mostly_padding(rows):
+        return reduce_each_row(op, rows, values, **attrs)
+    return apply(op, (_filled_up(rows, values, fill),), {**attrs, "dim": (1,), "keepdim": False})
+
+
+def _scan_padded(op: type[Op], fill: int, rows: Rows, *values: Tensor, **attrs: Any) -> Tensor:
+    if _is_mostly_padding(rows):
+        return _scan_each_row(op, rows, *values, **attrs)
+    made = apply(op, tuple([_filled_up(rows, x, fill) for x in values]), {**attrs, "dim": 1})
+    return made.flatten(0, 1).index_select(0, from_array(rows.row_of * rows.longest + rows.place_of))
 
 
 def moments(name: str, x: Any, dims: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
