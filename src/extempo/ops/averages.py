@@ -65,7 +65,7 @@ class AvgPool(Op):
             total = full[selections[0]].copy()
             for selected in selections[1:]:
                 total += full[selected]
-        divisors = _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, total.dtype)
+        divisors = divisors_of(divisor, sizes, kernel, stride, padding, counts, include_pad, total.dtype)
         if total.dtype.kind in "iu":
             return (total - np.fmod(total, divisors)) // divisors  # towards zero
         total /= divisors
@@ -115,7 +115,7 @@ class AvgPoolGrad(Op):
     ) -> Array:
         lead, counts = g.shape[: g.ndim - len(kernel)], g.shape[g.ndim - len(kernel) :]
         dtype = wide(g) or g.dtype
-        share = np.asarray(g, dtype) / _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, dtype)
+        share = np.asarray(g, dtype) / divisors_of(divisor, sizes, kernel, stride, padding, counts, include_pad, dtype)
         ends = [
             max((n - 1) * s + k, size + p)
             for n, s, k, size, p in zip(counts, stride, kernel, sizes, padding, strict=True)
@@ -147,7 +147,7 @@ def pool_attrs(kernel: Sizes, stride: Sizes, padding: Sizes, include_pad: bool, 
     return {"kernel": kernel, "stride": stride, "padding": padding, "include_pad": include_pad, **size}
 
 
-def _divisors(
+def divisors_of(
     given: float | None,
     sizes: Sizes,
     kernel: Sizes,

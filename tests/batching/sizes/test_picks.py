@@ -47,3 +47,27 @@ def test_an_index_beyond_its_samples_rows_is_an_error_of_that_sample():
         with pytest.raises(IndexRangeError) as error:
             ex.batch(lambda x, i: (x * 1.0)[i])(samples, index)
         assert any("sample 1" in note for note in error.value.__notes__)
+
+
+def test_indices_for_several_dimensions_count_as_one():
+    def fn(x, source, target):
+        return (x * 1.0)[source, target % 3] * 2.0 + (x * 2.0)[source, -1 - target % 2]
+
+    assert set(forms(agrees(fn, graph))["index_get"]) == {"PickForm"}
+
+
+def test_an_element_of_each_row_by_its_number():
+    def fn(x, source, target):
+        n = len(x)
+        return -(x * 1.0).log_softmax(1)[ex.arange(n), ex.arange(n) % 3].mean()
+
+    assert set(forms(agrees(fn, graph))["index_get"]) == {"PickForm"}
+
+
+def test_the_error_of_an_index_is_that_of_the_plain_loop():
+    samples, index = [ex.ones(n, 2) for n in (2, 3, 4)], [ex.tensor([0]), ex.tensor([5, 0]), ex.tensor([1])]
+    with pytest.raises(IndexRangeError) as alone:
+        samples[1][index[1]]
+    with pytest.raises(IndexRangeError) as error:
+        ex.batch(lambda x, i: (x * 1.0)[i])(samples, index)
+    assert str(error.value) == str(alone.value)

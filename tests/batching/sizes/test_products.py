@@ -37,3 +37,28 @@ def test_half_precision_runs_call_by_call():
     for _ in range(2):
         made = ex.batch(lambda x: (x * 1) @ (x * 1).T)(samples)
         assert [y.tolist() for y in made] == [[[2.0] * n] * n for n in (2, 3, 4)]
+
+
+def test_a_vector_that_weighs_rows_of_its_sample_is_one_sum():
+    def fn(x, y):
+        return x.mean(1).softmax(0) @ (x * 1.0) + y.sum()
+
+    assert forms(agrees(fn, pair))["matmul"] == ["WeightedSumForm"]
+
+
+def test_products_of_vectors_of_a_samples_own_length():
+    def fn(x, y):
+        return (x * 1.0)[:, 0] @ (x * 2.0)[:, 1] + y.sum()
+
+    assert forms(agrees(fn, pair))["matmul"] == ["WeightedSumForm"]
+
+
+def test_a_matrix_of_two_own_sizes_times_a_vector():
+    def fn(x, y):
+        return ((x * 1.0) @ (y * 1.0).T) @ (y * 1.0)[:, 0], (y * 1.0)[:, 0] @ ((y * 1.0) @ (x * 1.0).T)
+
+    assert set(forms(agrees(fn, pair))["matmul"]) == {"ProductForm"}
+
+
+def test_vectors_of_no_elements_have_a_product_of_zero():
+    agrees(lambda x, y: (x[:, 0] @ (x * 1.0), y), pair, lengths=[(0, 3, 2), (1, 0, 4)])

@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo.backends import selection
-from extempo.batching.sizes.views import copy_views, pieces_of
+from extempo.batching.sizes.views import copy_views, pieces_of, words_of
 
 from .sizes import agrees, drawn, forms
 
@@ -24,6 +24,9 @@ def rows(rng, n):
         (lambda x: (x * 1.0)[1::2, 1], "slice"),
         (lambda x: (x @ x.T).diagonal(), "diagonal"),
         (lambda x: (x * 1.0).reshape(len(x), 1, 3).permute(1, 2, 0), "permute"),
+        (lambda x: (x * 1.0).flip(0), "flip"),
+        (lambda x: (x * 1.0).flip((0, 1)), "flip"),
+        (lambda x: (x * 1.0).unflatten(1, (3, 1, 1)).permute(1, 2, 3, 0)[None, None], "permute"),
     ],
 )
 def test_views_of_all_samples_are_one_batch(fn, op):
@@ -63,3 +66,21 @@ def test_transposes_of_half_precision_are_copied_as_well():
         made = ex.batch(lambda x: (x * 2).T)(samples)
         assert [tuple(y.shape) for y in made] == [(3, 2), (3, 3), (3, 4)]
         assert all((y == 2).all() for y in made)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: ex.nn.functional.pad(x * 1.0, (0, 0, 1, 2)),
+        lambda x: ex.nn.functional.pad((x * 1.0).T, (2, 0), value=3.0),
+        lambda x: ex.nn.functional.pad(x @ x.T, (1, 1, 0, 1), value=float(len(x))),
+    ],
+)
+def test_pads_of_all_samples_are_one_batch(fn):
+    assert forms(agrees(fn, rows, lengths=[(3, 5, 2), (4, 6, 1), (0, 8, 5)]))["constant_pad"] == ["PadForm"]
+
+
+def test_views_of_more_dimensions_are_merged_where_they_go_on():
+    assert words_of((2, 1, 3, 4), (12, 7, 4, 1)) == ((1, 1, 1, 24), (0, 0, 0, 1))
+    assert words_of((2, 3, 4), (1, 2, 6)) == ((1, 2, 3, 4), (0, 1, 2, 6))
+    assert words_of((2, 2, 2, 2, 2), (1, 2, 4, 8, 16)) is None

@@ -27,8 +27,10 @@ from .tape import TapeRunner, elements, on_tape, recorded
 _RUNNER = TapeRunner()
 # Rules by name that take ragged tensors (rows, *, ...) along their ragged dimension.
 _RULES = frozenset(
-    ("picking.gather", "picking.scatter", "picking.roll", "rowwise.looped", "rowwise.topk")
-    + ("rowwise.padded_with_ones", "rowwise.padded_with_zeros")
+    (
+        *("picking.gather", "picking.scatter", "picking.roll", "rowwise.looped", "rowwise.topk"),
+        *("rowwise.padded_with_ones", "rowwise.padded_with_zeros"),
+    )
 )
 _DIMS = ("dim", "dims")  # names of the attribute that says along which
 
@@ -84,7 +86,9 @@ def of_rows(op: type[Op], attrs: dict[str, Any], inputs: list[Any], outer: Array
         ragged = tuple([RaggedTensor(x, next(columns)) if isinstance(x, Tensor) else x for x in inputs])
         # A reduction names several dimensions, gather and its like one.
         along: dict[str, Any] = {"dims": (1,)} if op.name == "roll" else {"dim": (1,) if "keepdim" in attrs else 1}
-        made = named_rule(op.ragged)(op, ragged, {**attrs, **along, **({"keepdim": False} if "keepdim" in attrs else {})})
+        made = named_rule(op.ragged)(
+            op, ragged, {**attrs, **along, **({"keepdim": False} if "keepdim" in attrs else {})}
+        )
     results = made if isinstance(made, tuple) else (made,)
     return tuple([y._flat if isinstance(y, RaggedTensor) else y for y in results])
 

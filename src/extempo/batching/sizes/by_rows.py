@@ -132,13 +132,18 @@ def _row_form(kind: OpKind) -> RowForm | None:
 
 
 def _elementwise(kind: OpKind, n: int) -> RowForm | None:
-    """Elements by themselves; where all inputs have the shape of the result, each is a row."""
+    """Elements by themselves; where all inputs have the shape of the result, or are one element, each is a row."""
     shape = kind.results[0].shape
     operands = [i for i, slot in enumerate(kind.slots) if slot is None]
-    tensors = [t.type.shape for t in kind.types if isinstance(t.type, TensorType)]
-    if all(s == shape for s in tensors) and not kind.captured:
-        types = [Input(TensorType((), t.type.dtype), t.tracked) if _is_tensor(t) else t for t in kind.types]
-        columns = tuple([_is_tensor(kind.types[i]) for i in operands])
+    full = [_is_tensor(t) and t.type.shape == shape and slot is None for t, slot in _inputs(kind)]
+    if all(
+        is_full or not _is_tensor(t) or not t.type.shape for is_full, (t, _) in zip(full, _inputs(kind), strict=True)
+    ):
+        types = [
+            Input(TensorType((), t.type.dtype), t.tracked) if is_full else t
+            for is_full, (t, _) in zip(full, _inputs(kind), strict=True)
+        ]
+        columns = tuple([full[i] for i in operands])
         return RowForm(kind_of_types(kind.op, tuple(types), kind.attrs, kind.slots), columns, math.prod(shape))
     types, columns = [], ()
     for t, slot in zip(kind.types, kind.slots, strict=True):
@@ -151,6 +156,10 @@ def _elementwise(kind: OpKind, n: int) -> RowForm | None:
     if True not in columns:
         return None
     return RowForm(kind_of_types(kind.op, tuple(types), kind.attrs, kind.slots), columns, n)
+
+
+def _inputs(kind: OpKind) -> list[tuple[Input, Slot]]:
+    return list(zip(kind.types, kind.slots, strict=True))
 
 
 def _is_tensor(t: Input) -> bool:

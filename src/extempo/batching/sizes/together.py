@@ -13,43 +13,50 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from ...core.cache import Cache
-from ...core.op import Op
+from ...core.op import Elementwise, Op
 from ...core.source_location import user_line
 from ...core.weak import WeakMembers
 from ..agenda import Calls
 from ..kinds import CallKind
 from ..op_kinds import OpKind, kinds_of_weight
 from .along import along_form
+from .arranged import arranged_form
 from .attention import attention_form
 from .by_rows import RowForm, row_form
+from .class_losses import class_loss_form
 from .each import EachForm, each_form
 from .forms import Form, Line, SizedKind, element_types, no_function
 from .joins import join_form
 from .picks import pick_form
-from .products import product_form
+from .products import product_form, weighted_sum_form
 from .sequences import sequence_form
-from .views import view_form
+from .spread import broadcast_form, expand_form
+from .triangles import triangle_form
+from .views import pad_form, view_form
+from .windows import WindowForm, window_form
 
 _FEW_CALLS = 4  # of a kind on the average, up to which kinds without a form run call by call: plans would not pay
 _FEW_KINDS, _ENOUGH_CALLS = 4, 8  # up to so many kinds of so many calls on the average are batches of their own
 _MANY_CALLS = 64  # of a kind by itself, after which it is not recorded with other sizes: it has enough of its own
 _MOST_LINES = 64  # that a sized kind knows
 
-# Forms of ops that have ways of their own; others may run along rows.
-_OWN: dict[str, Callable[[OpKind], Form | None]] = {
-    "permute": view_form,
-    "slice": view_form,
-    "diagonal": view_form,
-    "cat": join_form,
-    "stack": join_form,
-    "index_get": pick_form,
-    "index_put": pick_form,
-    "matmul": product_form,
-    "scaled_dot_product_attention": attention_form,
-    "lstm_sequence": sequence_form,
-    "gru_sequence": sequence_form,
-    "rnn_sequence": sequence_form,
+# Forms of ops that have ways of their own, the first that takes several kinds; others may run along rows.
+Find = Callable[[OpKind], Form | None]
+_OWN: dict[str, tuple[Find, ...]] = {
+    **dict.fromkeys(("permute", "slice", "diagonal", "flip"), (view_form,)),
+    "constant_pad": (pad_form,),
+    "expand": (expand_form,),
+    **dict.fromkeys(("tril", "triu"), (triangle_form,)),
+    **dict.fromkeys(("cat", "stack"), (join_form,)),
+    **dict.fromkeys(("index_get", "index_put"), (pick_form,)),
+    "matmul": (weighted_sum_form, product_form),
+    "cross_entropy": (class_loss_form,),
+    **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool"), (window_form,)),
+    "scaled_dot_product_attention": (attention_form,),
+    **dict.fromkeys(("lstm_sequence", "gru_sequence", "rnn_sequence"), (sequence_form,)),
 }
+_ALONG: tuple[Find, ...] = (along_form, arranged_form)
+_BROADCAST: tuple[Find, ...] = (broadcast_form,)
 # By form and family, those of different lines. Those that may have weights are kept by what has them, and go with it.
 _SIZED: Cache[Any, list[SizedKind]] = Cache("kinds of ops at any size", 1_000)
 _OPS: set[type[Op]] = set()  # those that any of them is of
@@ -65,8 +72,9 @@ def forget() -> None:
     _OPS.clear()
 
 
-def _own_form(kind: OpKind) -> Form | None:
-    return _OWN.get(kind.op.name, along_form)(kind)
+def _own(op: type[Op]) -> tuple[Find, ...]:
+    """The ways that an op has besides rows, the best first."""
+    return _OWN.get(op.name, _BROADCAST if issubclass(op, Elementwise) else _ALONG)
 
 
 def put_together(waiting: list[Calls]) -> list[Calls]:
@@ -141,8 +149,9 @@ def adopt(kind: OpKind) -> None:
     if kind.op not in _OPS or kind.alone:
         return
     line = _line(user_line())
-    for find in (_own_form, row_form, each_form):
-        form: Form | None = find(kind)
+    finders = (row_form, *_own(kind.op)) if issubclass(kind.op, Elementwise) else (*_own(kind.op), row_form)
+    for find in (*finders, each_form):
+        form = find(kind)
         if form is None or not _can_wait(kind, form):
             continue
         for sized in _known(kind, form):
@@ -199,12 +208,18 @@ def _groups(same: list[Calls]) -> list[list[Member]]:
         rows_taken: set[int] = set()
     else:
         rows_taken = {id(calls) for group in rows for calls, _ in group}
-    own: dict[Hashable, list[Member]] = {}
-    for calls in same:
-        form_of_op = None if id(calls) in rows_taken else _own_form(_op(calls))
-        if form_of_op is not None:
-            own.setdefault(form_of_op.family, []).append((calls, form_of_op))
-    found = [group for group in own.values() if len(group) > 1 or _known(_op(group[0][0]), group[0][1])]
+    found: list[list[Member]] = []
+    left = [calls for calls in same if id(calls) not in rows_taken]
+    for find in _own(_op(same[0]).op):  # the first way of all, then the second of those that have found no others
+        own: dict[Hashable, list[Member]] = {}
+        for calls in left:
+            form_of_op = find(_op(calls))
+            if form_of_op is not None:
+                own.setdefault(form_of_op.family, []).append((calls, form_of_op))
+        groups = [group for group in own.values() if len(group) > 1 or _known(_op(group[0][0]), group[0][1])]
+        taken = {id(calls) for group in groups for calls, _ in group}
+        left = [calls for calls in left if id(calls) not in taken]
+        found += groups
     taken = {id(calls) for group in found for calls, _ in group}
     for group in rows:
         found.append([(calls, form) for calls, form in group if id(calls) not in taken])
@@ -278,7 +293,7 @@ def _new_sized(calls: Calls, form: Form) -> SizedKind:
     alone = isinstance(form, EachForm)
     kind = SizedKind(one.name, no_function, inputs, results, one.tracked, captured, alone=alone, cell=False)
     kind.op, kind.form, kind.family, kind.lines, kind.takes_rows = one.op, type(form), form.family, set(), False
-    kind.weights = form.large_columns() if isinstance(form, RowForm) else []
+    kind.weights = form.large_columns() if isinstance(form, RowForm | WindowForm) else []
     _OPS.add(one.op)
     return kind
 

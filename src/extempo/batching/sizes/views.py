@@ -1,11 +1,13 @@
-"""Views that are no stretch of their value (a transpose, every second row), of values of any size: rows are copied.
+"""Views that are no stretch of their value (a transpose, every second row, a flip), and pads, of values of any size.
 
-The gradient of a view is put where the view had its elements from. What is copied is a row of numbers for each call,
-so that native code does it for all calls at once.
+Rows are copied, and the gradient of a view is put where the view had its elements from. A pad is the reverse: its input
+is a view of its result. What is copied is a row of numbers for each call, so that native code does it for all calls at
+once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +15,16 @@ import numpy as np
 from ...backends import selection
 from ...core.op import Op
 from ...core.storage import Array
+from ...core.strides import row_major_strides
 from ...core.tensor import Tensor
 from ...core.types import TensorType
+from ...ops.arrange import Flip
 from ...ops.view import Diagonal, Permute, Slice
 from ..gradients import Group, Layout
 from ..op_kinds import OpKind
 from .forms import SizedBatch
 
-_OPS = (Permute, Slice, Diagonal)  # of which no view has an element twice
+_OPS = (Permute, Slice, Diagonal, Flip)  # of which no view has an element twice
 _DIMS = 4  # that views have at most; native code knows it as well
 
 
@@ -47,9 +51,8 @@ class ViewForm(NamedTuple):
         of_results = np.array([form.n_seen for form in forms], np.int64)
         dtype = batch.kind.results[0].dtype
         whole = batch.pieces(0, of_inputs, TensorType((), dtype))
-        words = np.array([(form.start, 0, *form.sizes, *form.steps) for form in forms], np.int64)
-        words[:, 0] += np.cumsum(of_inputs) - of_inputs
-        words[:, 1] = np.cumsum(of_results) - of_results
+        starts = beginnings(of_inputs) + np.array([form.start for form in forms], np.int64)
+        words = table_of([(form.sizes, form.steps) for form in forms], starts, of_results)
         made = np.empty(int(of_results.sum()), dtype.numpy)
         copy_views(whole, made, words, False)
         batch.leave(0, of_results, made)
@@ -61,15 +64,57 @@ def view_form(kind: OpKind) -> ViewForm | None:
         return None
     t = kind.inputs[0].type
     whole = np.empty(t.shape, t.dtype.numpy)  # never written, so it takes no memory
-    view = kind.op.numpy(whole, *[slot[0] for slot in kind.slots[1:] if slot is not None], **kind.attrs)
-    if view.ndim > _DIMS or any(step % view.itemsize for step in view.strides):
+    if kind.op is Flip:
+        view = np.flip(whole, kind.attrs["dims"])
+    else:
+        view = kind.op.numpy(whole, *[slot[0] for slot in kind.slots[1:] if slot is not None], **kind.attrs)
+    if any(step % view.itemsize for step in view.strides):
         return None
     first = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0] if view.size else 0
-    ones = (1,) * (_DIMS - view.ndim)
-    steps = (0,) * (_DIMS - view.ndim) + tuple([step // view.itemsize for step in view.strides])
+    form = words_of(view.shape, [step // view.itemsize for step in view.strides])
+    if form is None:
+        return None
     tracked = kind.inputs[0].tracked, kind.tracked[0]
-    start = first // view.itemsize
-    return ViewForm(kind.op, t.dtype, tracked, start, (*ones, *view.shape), steps, t.numel(), view.size)
+    return ViewForm(kind.op, t.dtype, tracked, first // view.itemsize, *form, t.numel(), view.size)
+
+
+Words = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and steps, `_DIMS` of each
+
+
+def words_of(shape: Sequence[int], steps: Sequence[int]) -> Words | None:
+    """Sizes and steps of a view as native code takes them; None if they are too many."""
+    sizes: list[int] = []
+    strides: list[int] = []
+    for size, step in zip(shape, steps, strict=True):
+        if size == 1:
+            continue
+        if sizes and strides[-1] == step * size:  # the one before goes on where this one ends
+            sizes[-1], strides[-1] = sizes[-1] * size, step
+        else:
+            sizes.append(size)
+            strides.append(step)
+    n_left = _DIMS - len(sizes)
+    return None if n_left < 0 else ((1,) * n_left + tuple(sizes), (0,) * n_left + tuple(strides))
+
+
+def ordered(shape: Sequence[int], order: Sequence[int]) -> Words | None:
+    """A row-major array with its dimensions in another order, as a view."""
+    steps = row_major_strides(tuple(shape))
+    return words_of([shape[d] for d in order], [steps[d] for d in order])
+
+
+def table_of(words: Sequence[Words], starts: Array, counts: Array) -> Array:
+    """What `copy_views` takes: views that begin at these places, and pieces of so many elements end to end."""
+    table = np.array([(0, 0, *sizes, *steps) for sizes, steps in words], np.int64)
+    table[:, 0] = starts
+    table[:, 1] = beginnings(counts)
+    return table
+
+
+def beginnings(counts: Array) -> Array:
+    """Where pieces of so many elements begin, end to end."""
+    starts: Array = np.cumsum(counts) - counts
+    return starts
 
 
 def copy_views(strided: Array, dense: Array, words: Array, back: bool) -> None:
@@ -96,6 +141,45 @@ def pieces_of(array: Array, counts: Array) -> list[Array]:
     return [array[end - n : end] for n, end in zip(counts.tolist(), ends, strict=True)]
 
 
+class PadForm(NamedTuple):
+    """An input with more around it. Everything counts elements."""
+
+    dtype: Any
+    tracked: bool
+    value: Any  # of what is around it
+    start: int  # of the input, in the result
+    words: Words
+    n_whole: int  # of the result
+
+    @property
+    def family(self) -> Any:
+        return self[:2]
+
+    @classmethod
+    def run(cls, batch: SizedBatch) -> Group:
+        forms = [one.form for one in batch.kinds]
+        of_inputs = np.array([one.inputs[0].type.numel() for one in batch.kinds], np.int64)
+        of_results = np.array([form.n_whole for form in forms], np.int64)
+        dtype = batch.kind.results[0].dtype
+        starts = beginnings(of_results) + np.array([form.start for form in forms], np.int64)
+        words = table_of([form.words for form in forms], starts, of_inputs)
+        made = np.repeat(np.array([form.value for form in forms], dtype.numpy), of_results)
+        copy_views(made, batch.pieces(0, of_inputs, TensorType((), dtype)), words, True)
+        batch.leave(0, of_results, made)
+        return batch.group(_PAD_RUNNER, (words, int(of_inputs.sum())), of_results, [Layout(of_inputs)])
+
+
+def pad_form(kind: OpKind) -> PadForm | None:
+    widths, (_, value) = kind.attrs["widths"], kind.slots
+    if value is None or len(kind.inputs) != 1 or any(w < 0 for pair in widths for w in pair):
+        return None
+    i, whole = kind.inputs[0], kind.results[0]
+    steps = row_major_strides(whole.shape)
+    words = words_of(i.type.shape, steps)
+    start = sum([before * step for (before, _), step in zip(widths, steps, strict=True)])
+    return None if words is None else PadForm(whole.dtype, i.tracked, value[0], start, words, whole.numel())
+
+
 class _ViewRunner:
     """Gradients of views."""
 
@@ -111,4 +195,20 @@ class _ViewRunner:
         return []
 
 
+class _PadRunner:
+    """Gradients of pads."""
+
+    def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
+        words, n_elements = saved
+        (g,) = gradients
+        assert g is not None  # a batch without gradients is passed over
+        made = np.empty(n_elements, g.dtype)
+        copy_views(np.ascontiguousarray(g).reshape(-1), made, words, False)
+        return [made], []
+
+    def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
+        return []
+
+
 _RUNNER = _ViewRunner()
+_PAD_RUNNER = _PadRunner()
