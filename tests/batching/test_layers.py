@@ -59,7 +59,7 @@ def test_sequences_of_one_length_are_no_exception():
     [
         lambda x: nn.functional.relu(LAYERS["lstm"](x, None)[0]),  # more than the sequence
         lambda x: LAYERS["gru"](x, ex.ones(1, 4))[0],
-        lambda x: LAYERS["encoder layer"](x, is_causal=True, src_mask=ex.zeros(len(x), len(x))),
+        lambda x: LAYERS["encoder layer"](x, src_key_padding_mask=ex.arange(len(x)) > 1),
         lambda x: LAYERS["lstm"](x.unsqueeze(1))[0],  # a batch of its own
     ],
 )
@@ -68,6 +68,73 @@ def test_calls_with_more_than_a_sequence_run_as_their_ops(fn):
     used = [p for p in parameters if _is_used(fn, p)]
     batched = check(fn, sentences((3, 5, 2)), parameters=used)
     assert not {"LSTM", "GRU", "TransformerEncoderLayer"} & set(names(batched))
+
+
+ATTENTION = nn.MultiheadAttention(8, 2)
+DECODER = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0)
+DECODERS = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True), 2, nn.LayerNorm(8))
+TRANSFORMER = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0)
+later = nn.Transformer.generate_square_subsequent_mask
+
+
+@pytest.mark.parametrize(
+    ("fn", "layer", "name"),
+    [
+        (lambda x, y: ATTENTION(x, x, x, need_weights=False)[0], ATTENTION, "MultiheadAttention"),
+        (lambda x, y: ATTENTION(x, y, y, None, False)[0], ATTENTION, "MultiheadAttention"),
+        (lambda x, y: ATTENTION(x, y, y * 2.0, need_weights=False)[0], ATTENTION, "MultiheadAttention"),
+        (
+            lambda x, y: ATTENTION(x, x, x, attn_mask=later(len(x)), is_causal=True, need_weights=False)[0],
+            ATTENTION,
+            "MultiheadAttention",
+        ),
+        (lambda x, y: LAYERS["encoder"](x, later(len(x))), LAYERS["encoder"], "TransformerEncoder"),
+        (
+            lambda x, y: LAYERS["encoder layer"](x, ex.ones(len(x), len(x), dtype=ex.bool).triu(1)),
+            LAYERS["encoder layer"],
+            "TransformerEncoderLayer",
+        ),
+        (lambda x, y: DECODER(x, y), DECODER, "TransformerDecoderLayer"),
+        (lambda x, y: DECODER(x, y, tgt_mask=later(len(x)), tgt_is_causal=True), DECODER, "TransformerDecoderLayer"),
+        (lambda x, y: DECODER(memory=y, tgt=x, tgt_mask=later(len(x))), DECODER, "TransformerDecoderLayer"),
+        (lambda x, y: DECODERS(x, y, later(len(x))), DECODERS, "TransformerDecoder"),
+        (lambda x, y: TRANSFORMER(x, y, tgt_mask=later(len(y))), TRANSFORMER, "TransformerDecoder"),
+    ],
+)
+def test_attention_and_decoders_are_called_once_for_all_samples(fn, layer, name):
+    for lengths in LENGTHS:
+        samples = sentences(lengths), sentences([n + 2 for n in lengths])
+        for _ in range(2):  # the second time, native code records the calls
+            batched = check(lambda x, y: fn(x * 1.0, y * 1.0), *samples, parameters=layer.parameters())
+            assert names(batched).count(name) == 1
+            assert "scaled_dot_product_attention" not in names(batched)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: LAYERS["encoder layer"](x, is_causal=True, src_mask=ex.zeros(len(x), len(x))),
+        lambda x: LAYERS["encoder layer"](x, ex.eye(len(x), dtype=ex.bool).logical_not()),
+        lambda x: DECODER(x, x, tgt_mask=later(len(x)) if len(x) > 2 else ex.zeros(len(x), len(x))),
+    ],
+)
+def test_other_masks_are_taken_as_they_are(fn):
+    parameters = [*LAYERS["encoder layer"].parameters(), *DECODER.parameters()]
+    used = [p for p in parameters if _is_used(fn, p)]
+    check(lambda x: fn(x * 1.0), sentences((3, 5, 2)), parameters=used)
+
+
+def test_attention_with_weights_runs_as_its_ops():
+    batched = check(lambda x: list(ATTENTION(x, x, x)), sentences((3, 5, 2, 7)), parameters=ATTENTION.parameters())
+    assert "softmax" in names(batched) or "MultiheadAttention" in names(batched)
+
+
+def test_a_causal_flag_without_a_mask_is_the_error_of_the_layer():
+    with pytest.raises(ex.errors.ExtempoError) as alone:
+        LAYERS["encoder layer"](sentences((3,))[0], is_causal=True)
+    with pytest.raises(type(alone.value)) as error:
+        ex.batch(lambda x: LAYERS["encoder layer"](x, is_causal=True))(sentences((3, 5)))
+    assert str(error.value) == str(alone.value)
 
 
 def _is_used(fn, p):

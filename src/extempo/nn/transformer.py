@@ -159,6 +159,7 @@ class TransformerDecoderLayer(_Layer):
     """
 
     attends_memory = True
+    _is_cell = True  # on one sequence and its memory
 
     def forward(
         self,
@@ -248,6 +249,8 @@ class TransformerDecoder(Module):
     >>> nn.TransformerDecoder(layer, num_layers=2)(target, memory).shape
     extempo.Size([4, 8])
     """
+
+    _is_cell = True  # on one sequence and its memory
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
