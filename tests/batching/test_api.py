@@ -416,3 +416,15 @@ def test_a_static_training_step():
     losses = [fixed(samples).item() for _ in range(5)]
     assert losses == sorted(losses, reverse=True)
     assert len(set(losses)) == 5
+
+
+def test_leaves_of_a_samples_own_are_values_and_run_as_one():
+    samples = [draw(i, 3).requires_grad_() for i in range(6)]
+    shared = draw(9, 3).requires_grad_()
+    batched = check(lambda x, w: (x * w).tanh().sum(), samples, [shared] * 6, parameters=[*samples, shared])
+    assert batched.stats()["launches"] == 3
+    lists = [[draw(i, n, 3).requires_grad_(), draw(i, 3).requires_grad_()] for i, n in enumerate((2, 4, 3, 5, 7))]
+    leaves = [t for pair in lists for t in pair]
+    for _ in range(2):
+        batched = check(lambda pair: (pair[0] @ pair[1]).exp().mean(), lists, parameters=leaves)
+    assert batched.stats()["launches"] == 3

@@ -91,3 +91,28 @@ def test_backward_twice():
     np.testing.assert_allclose(w.grad.numpy(), 2 * once, rtol=1e-5)
     with pytest.raises(ex.errors.GraphFreedError):
         loss.backward()
+
+
+def test_what_a_result_was_not_computed_from_has_no_gradient():
+    """Though it shares batches with what has one."""
+    used, unused = ([draw(i, 3).requires_grad_() for i in range(k, k + 4)] for k in (0, 10))
+
+    def run(a, b):
+        y, _ = (a * 2.0).tanh(), (b * 2.0).tanh()
+        return y.sum() + (b * 1.0).detach().sum()
+
+    check(run, used, unused, parameters=[*used, *unused])
+    assert all(t.grad is not None for t in used)
+    assert all(t.grad is None for t in unused)
+
+
+def test_what_a_level_of_a_loop_was_not_computed_from_has_no_gradient():
+    first, others = ([draw(i, 3).requires_grad_() for i in range(k, k + 3)] for k in (0, 10))
+
+    def run(a, b):
+        x, y = a, b
+        for _ in range(9):
+            x, y = (x * 1.5).tanh(), (y * 1.5).tanh()
+        return x.sum()
+
+    check(run, first, others, parameters=[*first, *others])

@@ -90,3 +90,21 @@ def test_a_value_asked_for_in_another_thread():
     ex.batch(run)(rows(2, 2))
     assert len(caught) == 2
     assert "another thread" in caught[0]
+
+
+def test_what_a_line_before_would_have_raised_comes_first():
+    """Calls run later than their lines; an error of one is that of the plain loop all the same."""
+    samples = [ex.ones(n, 2) for n in (3, 1, 4)]
+
+    def run(x):
+        y = (x * 1.0)[ex.tensor([0, 1])]
+        raise KeyError(len(y))
+
+    with pytest.raises(KeyError, match="2"):
+        ex.batch(run)(samples)
+    with pytest.raises(ex.errors.IndexRangeError) as alone:
+        ex.batch(run, debug=True)(samples[1:])
+    with pytest.raises(ex.errors.IndexRangeError) as caught:
+        ex.batch(run)(samples[1:])
+    assert str(caught.value) == str(alone.value)
+    assert any("sample 0" in note and "test_greenlets.py" in note for note in caught.value.__notes__)

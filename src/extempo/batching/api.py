@@ -83,6 +83,8 @@ class batch(Generic[R]):
         notes.n_samples = len(samples)
         hub = GreenletHub()
         run = BatchExecutor(notes, hub.pause)
+        if mode.grad:
+            run.own_leaves = _own_leaves(samples)
 
         def go_on() -> None:
             run.flush()
@@ -95,7 +97,7 @@ class batch(Generic[R]):
         ]
         RUNNING_BATCHES.append(run)
         try:
-            results = hub.together(bodies, go_on)
+            results = hub.together(bodies, go_on, functools.partial(_earlier_error, run))
         finally:
             RUNNING_BATCHES.remove(run)
         run.flush()
@@ -116,6 +118,34 @@ class batch(Generic[R]):
     def explain(self) -> Explanation:
         """How the last call was batched, line by line: calls, batches, and what kept them from being larger."""
         return self._notes.explain(self._outlook.calls_aside)
+
+
+def _own_leaves(samples: list[tuple[Any, ...]]) -> set[int]:
+    """The ids of leaves that want a gradient and are arguments of one sample alone, or in a list that is one."""
+    owners: dict[int, int] = {}
+    shared: set[int] = set()
+    for number, sample in enumerate(samples):
+        for argument in sample:
+            if isinstance(argument, Tensor):
+                tensors: Sequence[Any] = (argument,)
+            elif type(argument) in (list, tuple) and argument and isinstance(argument[0], Tensor):
+                tensors = argument
+            else:
+                continue
+            for t in tensors:
+                is_leaf = isinstance(t, Tensor) and t.requires_grad and t.is_leaf
+                if is_leaf and owners.setdefault(id(t), number) != number:
+                    shared.add(id(t))
+    return owners.keys() - shared
+
+
+def _earlier_error(run: BatchExecutor, number: int) -> None:
+    """Raise what a call recorded before would have raised in a plain loop, where this sample has failed."""
+    try:
+        run.flush()
+    except Exception:
+        if run.failed_sample <= number:
+            raise
 
 
 def _zipped(args: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,6 +166,16 @@ def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
         t._history = Node(Pick, (node,), {"index": i}, t._type, (), where)
 
 
+def _calls_of(step: Group | LevelGroups) -> Iterator[tuple[Group, slice]]:
+    """The calls of a step, those that ran last first."""
+    if isinstance(step, Group):
+        yield step, slice(None)
+        return
+    for which, level in reversed(step.schedule):
+        group = step.groups[which]
+        yield group, slice(group.ends[level - 1] if level else 0, group.ends[level])
+
+
 def _each_its_own(arrays: Sequence[Array | None]) -> list[Array | None]:
     """Copies where one array is the gradient of several tensors."""
     made, ids = [], set()
@@ -257,6 +267,7 @@ class _BackwardPass:
 
     def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
+        reached = self._reached([value for value, _ in seeds]) if self._history.outside else None
         deferred: dict[Runner, list[Any]] = {}
         k = len(self._groups)
         for step in reversed(self._steps):
@@ -271,7 +282,30 @@ class _BackwardPass:
             for t, total in runner.finish(of_batches):
                 before = of_captured.get(id(t))
                 of_captured[id(t)] = total if before is None else before + total
+        if reached is not None:  # what shares a batch with others, and has no part in the results, has got zeros
+            self._of_outside = {value: g for value, g in self._of_outside.items() if reached[value]}
         return self._of_outside, of_captured
+
+    def _reached(self, seeds: list[int]) -> Array:
+        """Which values the results in question were computed from, call by call: bools by value."""
+        roots = np.arange(self._history.n_values)
+        for parts in self._history.parts:
+            roots[parts[:, VALUE]] = parts[:, ROOT]
+        reached = np.zeros(len(roots), np.bool_)
+        reached[roots[seeds]] = True
+        reached[seeds] = True
+        for step in reversed(self._steps):
+            for group, own in _calls_of(step):
+                firsts, refs = group.firsts[own], group.refs[own]
+                results = firsts[:, None] + np.arange(len(group.kind.results))
+                n_inputs = len(group.kind.inputs)
+                if n_inputs == refs.shape[1] and (group.layouts is None or n_inputs == len(group.layouts)):
+                    refs = refs[:, [i.tracked for i in group.kind.inputs]]
+                values = refs[reached[results].any(1)].reshape(-1)
+                values = values[values >= 0]  # others are numbers
+                reached[values] = True
+                reached[roots[values]] = True
+        return reached
 
     def _through_batch(self, group: Group, first: int, deferred: dict[Runner, list[Any]]) -> None:
         """Through one batch, whose results have slots from `first` on."""

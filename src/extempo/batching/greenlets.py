@@ -44,10 +44,16 @@ class GreenletHub:
         self._waiting.append(here)
         here.parent.switch()
 
-    def together(self, bodies: Sequence[Callable[[], Any]], go_on: Callable[[], None]) -> list[Any]:
+    def together(
+        self,
+        bodies: Sequence[Callable[[], Any]],
+        go_on: Callable[[], None],
+        before_failing: Callable[[int], None] | None = None,
+    ) -> list[Any]:
         """The results of all bodies. `go_on` lets those that wait go on: it returns after some of them did.
 
-        The first exception ends the other ones and is raised, with a note that says whose it is.
+        The first exception ends the other ones and is raised, with a note that says whose it is, unless
+        `before_failing`, which gets that number, raises another one.
         """
         results: list[Any] = [None] * len(bodies)
         unfinished = set(range(len(bodies)))
@@ -76,6 +82,8 @@ class GreenletHub:
                 started[-1].switch()
             while unfinished and not failed:
                 go_on()
+            if failed and before_failing is not None:
+                before_failing(failed[0][0])
         finally:
             to_start.clear()
             if failed or unfinished:

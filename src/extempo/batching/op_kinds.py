@@ -1,13 +1,14 @@
 """The kind of an op call: what calls of one op must share to run as one batch.
 
 That is the op with its attributes, the types of its inputs and which of them want a gradient. A leaf that requires grad
-is part of the kind, as the weights of a cell are: calls with other weights are of another kind. So are numbers that are
-no operands: they say which elements a result has.
+is part of the kind, as the weights of a cell are: calls with other weights are of another kind. Only leaves that one
+sample was given as arguments are operands. Numbers that are no operands are part of the kind: they say which elements a
+result has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..core.cache import Cache
@@ -44,8 +45,13 @@ class OpKind(CallKind):
 MISSING: Any = object()
 
 
-def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> tuple[OpKind, list[Any]]:
-    """The kind of an op on these inputs, and its operands: the inputs that are not part of it."""
+def kind_of(
+    op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool, own: Collection[int] = ()
+) -> tuple[OpKind, list[Any]]:
+    """The kind of an op on these inputs, and its operands: the inputs that are not part of it.
+
+    `own`: ids of leaves that are a sample's own, and so no part of a kind.
+    """
     varying = takes_numbers(op)
     operands: list[Any] = []
     types: list[Any] = []
@@ -58,7 +64,7 @@ def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: 
         elif not isinstance(x, Tensor):
             types.append(type(x) if varying else (type(x), x))
             slot = None if varying else slot
-        elif grad and type(x._history) is Node and x._history.op is Leaf:
+        elif grad and type(x._history) is Node and x._history.op is Leaf and id(x) not in own:
             types.append((x._type, id(x)))
             weights.append(x)
         else:

@@ -27,11 +27,13 @@ from .call_cache import recorder
 from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
 from .kinds import CallKind, SharedTensor
 from .native_runner import NativeRunner, runner_of
+from .op_kinds import OpKind
 from .parts import ROOT, Parts, Stretch
 from .report import Notes
 from .rows import RowTable
 from .sharing import SameViews, SharedInputs, members_by, row_major, shared_columns, split_by_weights
 from .sizes.by_rows import RowForm
+from .sizes.each import run_each
 from .sizes.forms import SizedBatch, SizedKind
 from .sizes.together import put_together
 
@@ -51,7 +53,7 @@ class BatchExecutor(LazySource):
     __slots__ = (
         *("__weakref__", "_constants", "_first_waiting", "_known", "_met", "_met_strided", "_numbers", "_parts"),
         *("_pause", "_read", "_tensors", "_views"),
-        *("_traced_node", "_waiting", "history", "n_values", "notes", "values"),
+        *("_traced_node", "_waiting", "failed_sample", "history", "n_values", "notes", "own_leaves", "values"),
     )
 
     def __init__(self, notes: Notes, pause: Callable[[], None]) -> None:
@@ -59,6 +61,8 @@ class BatchExecutor(LazySource):
         self.values = RowTable()
         self.n_values = 0
         self.history = RunHistory()
+        self.failed_sample = -1  # the one whose call has failed
+        self.own_leaves: set[int] = set()  # ids of tracked leaves that one sample was given: they count as values
         self._pause = pause  # returns when everything recorded so far has run
         self._waiting: dict[CallKind, Calls] = {}
         self._first_waiting = 0  # values below have been made
@@ -282,8 +286,10 @@ class BatchExecutor(LazySource):
         try:
             self._run(calls, members, refs, firsts, shared)
         except Exception as error:
-            self._blame(error, calls, members, refs, firsts, shared)
-            raise
+            own = self._blame(error, calls, members, refs, firsts, shared)
+            if own is error:
+                raise
+            raise own from None
 
     def _run(self, calls: Calls, members: Any, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
         kind, n = calls.kind, len(firsts)
@@ -351,18 +357,34 @@ class BatchExecutor(LazySource):
 
     def _blame(
         self, error: Exception, calls: Calls, members: Any, refs: Any, firsts: Any, shared: SharedInputs
-    ) -> None:
-        """Say which call of a batch an error belongs to: the first that fails on its own, too."""
+    ) -> Exception:
+        """The error of a batch, with which call it belongs to: the first that fails on its own, too.
+
+        Of ops it is what the op says of that call alone, as in a plain loop.
+        """
         numbers = members.tolist()
+        is_op = isinstance(calls.kinds[0] if calls.kinds else calls.kind, OpKind) and not calls.kind.alone
         for row, call in enumerate(numbers):
-            if len(numbers) > 1:
+            if len(numbers) > 1 or is_op:
+                own = slice(row, row + 1)
                 try:
-                    self._run(calls, members[row : row + 1], refs[row : row + 1], firsts[row : row + 1], shared)
+                    if is_op:
+                        self._run_alone(calls, call, refs[own], firsts[own])
+                    else:
+                        self._run(calls, members[own], refs[own], firsts[own], shared)
                     continue
-                except Exception:
-                    pass  # this is the one
+                except Exception as own_error:  # this is the one
+                    error = own_error if is_op else error
             calls.blame(error, call)
-            return
+            self.failed_sample = calls.samples[call]
+            return error
+        return error
+
+    def _run_alone(self, calls: Calls, call: int, refs: Any, firsts: Any) -> None:
+        """Run one of many calls of an op as the op that it is."""
+        kind: Any = calls.kind
+        own = calls.kinds[call] if calls.kinds else kind
+        run_each(SizedBatch(self, kind, [own], refs[:, : len(own.inputs)], firsts, SharedInputs((), [])))
 
     # ---- tensors that need their values, or escape
 

@@ -69,7 +69,8 @@ class SampleTracer:
             stretch = stretch_of(op, inputs[0]._type, inputs[1:], attrs)
             if stretch is not None:
                 return self._part(op, inputs[0], stretch, grad)
-        kind, operands = kind_of(op, inputs, attrs, grad)
+        own = run.own_leaves
+        kind, operands = kind_of(op, inputs, attrs, grad, own)
         if kind.is_new:
             kind.is_new = False
             adopt(kind)
@@ -77,7 +78,7 @@ class SampleTracer:
             made = run.constant(kind, self.number)
             return made[0] if kind.single else tuple(made)
         made = run.call(kind, operands, self.number)
-        if native() is not None:
+        if native() is not None and not (own and any(id(x) in own for x in inputs)):
             learn_op(op, inputs, attrs, grad, kind, kind.single, takes_numbers(op))
         if op.aliases_input:
             self._viewed.update(x._value_id for x in (inputs[0], *made) if x._source is run)
