@@ -33,37 +33,37 @@ SMALL, LARGE = [batch_of(2)], [batch_of(50, n_ops=10)]
 
 
 def test_a_batch_costs_its_calls_and_itself_once_and_a_loop_every_op():
-    batched, looped = run_cost([batch_of(8, n_ops=3), batch_of(5, tracked=True)])
+    batched, looped = run_cost([batch_of(8, n_ops=3), batch_of(5, tracked=True)], 7)
     assert batched == pytest.approx(
-        8 * costs.BATCHED_CALL[0] + costs.BATCH[0] + 5 * costs.BATCHED_CALL[1] + costs.BATCH[1]
+        7 * costs.SAMPLE + 8 * costs.BATCHED_CALL[0] + costs.BATCH[0] + 5 * costs.BATCHED_CALL[1] + costs.BATCH[1]
     )
     assert looped == pytest.approx(8 * 3 * costs.LOOPED_OP[0] + 5 * costs.LOOPED_OP[1])
 
 
 def test_calls_that_cannot_run_as_one_are_batches_of_their_own():
-    together, apart = run_cost([batch_of(8)]), run_cost([batch_of(8, alone=True)])
+    together, apart = run_cost([batch_of(8)], 1), run_cost([batch_of(8, alone=True)], 1)
     assert apart[0] - together[0] == pytest.approx(7 * costs.BATCH[0])
     assert apart[1] == together[1]
 
 
 def test_a_run_without_batches_does_not_lead_to_loops():
     outlook = Outlook()
-    outlook.ran([])
+    outlook.ran([], 5)
     assert outlook.batches_next()
 
 
 def test_batches_that_do_not_pay_are_tried_ever_less_often_until_one_does():
     outlook, asides = Outlook(), []
     for _ in range(5):
-        outlook.ran(SMALL)
+        outlook.ran(SMALL, 2)
         asides.append(outlook.calls_aside)
         while outlook.calls_aside:
             assert not outlook.batches_next()
         assert outlook.batches_next()
     assert asides == [ASIDE, 2 * ASIDE + 1, 4 * ASIDE + 3, LONGEST_ASIDE, LONGEST_ASIDE]
-    outlook.ran(LARGE)
+    outlook.ran(LARGE, 5)
     assert outlook.batches_next()
-    outlook.ran(SMALL)
+    outlook.ran(SMALL, 2)
     assert outlook.calls_aside == ASIDE
 
 
@@ -72,7 +72,7 @@ def test_policies_of_tests_do_not_compare(policy, batches):
     choose(policy)
     outlook = Outlook()
     assert outlook.batches_next() is batches
-    outlook.ran(SMALL if batches else LARGE)
+    outlook.ran(SMALL if batches else LARGE, 2)
     assert outlook.batches_next() is batches
 
 

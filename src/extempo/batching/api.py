@@ -105,7 +105,7 @@ class batch(Generic[R]):
         mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._source is run}
         run.let_go(list(mine.values()))
         if not notes.is_warming_up:
-            outlook.ran(notes.batches)
+            outlook.ran(notes.batches, len(samples))
         return results
 
     def stats(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ never loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import inf
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..core.weak import WeakTable
 from ..tracing.policy import new_policy
 from .agenda import Calls
 from .sizes.forms import SizedKind
+from .sizes.products import ProductForm
 
 # Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
 # as 10 to 40 of them, and all together may take a tenth more than loops.
@@ -23,14 +24,16 @@ ASIDE, LONGEST_ASIDE = 1_023, 8_191
 Batch = tuple[Calls, Any, int]  # with the numbers of the calls that ran as one, and the wave
 
 
-def run_cost(batches: Iterable[Batch]) -> tuple[float, float]:
+def run_cost(batches: Iterable[Batch], n_samples: int) -> tuple[float, float]:
     """Seconds (in batches, as a loop) of a run that did these, without what both do alike."""
-    batched = looped = 0.0
+    batched, looped = n_samples * costs.SAMPLE, 0.0
     for calls, members, _ in batches:
         kind, n = calls.kind, len(members)
         tracked = any(kind.tracked)
-        one = costs.SIZED_BATCH if isinstance(kind, SizedKind) and not kind.alone else costs.BATCH
-        batched += n * costs.BATCHED_CALL[tracked] + one[tracked] * (n if kind.alone else 1)
+        one, each = costs.BATCH, costs.BATCHED_CALL
+        if isinstance(kind, SizedKind) and not kind.alone:
+            one, each = costs.SIZED_BATCH, costs.SIZED_PRODUCT if kind.form is ProductForm else each
+        batched += n * each[tracked] + one[tracked] * (n if kind.alone else 1)
         looped += n * kind.n_ops * costs.LOOPED_OP[tracked]
     return batched, looped
 
@@ -50,9 +53,9 @@ class Outlook:
             return False
         return self._policy.prefers(0.0, inf)
 
-    def ran(self, batches: Iterable[Batch]) -> None:
-        """A call ran in these."""
-        if self._policy.prefers(*run_cost(batches)):
+    def ran(self, batches: Collection[Batch], n_samples: int) -> None:
+        """A call on so many samples ran in these."""
+        if not batches or self._policy.prefers(*run_cost(batches, n_samples)):
             self.calls_aside, self._next_aside = 0, ASIDE
         else:
             self.calls_aside, self._next_aside = self._next_aside, min(2 * self._next_aside + 1, LONGEST_ASIDE)

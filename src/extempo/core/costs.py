@@ -54,6 +54,8 @@ STATIC_LEAF = 0.3e-6  # a tensor from outside that they read
 BATCHED_CALL = (1.5e-6, 2.0e-6)  # recording a call of an op or cell
 BATCH = (25e-6, 30e-6)  # running several calls as one, beside their arithmetic
 SIZED_BATCH = (80e-6, 200e-6)  # the same for calls of several sizes
+SIZED_PRODUCT = (8e-6, 20e-6)  # a call among those of several sizes that are multiplied one after the other
+SAMPLE = 8e-6  # running a sample beside others, whatever it calls
 LOOPED_OP = (1.5e-6, 4.0e-6)  # an op in a plain loop, the Python of its cell included
 
 # Planning

@@ -123,3 +123,11 @@ def test_what_is_by_rows_follows_from_the_batching_rule(fn, n, monkeypatch):
         fn(x)
     form = row_form(seen[-1])
     assert (None if form is None else form.n) == n
+
+
+def test_numbers_of_samples_leave_half_precision_as_it_is():
+    samples, scales = [ex.ones(n, dtype=ex.bfloat16) for n in (2, 3, 4, 5)], [1.5, 2.5, 3.5, 4.5]
+    for _ in range(2):
+        made = ex.batch(lambda x, a: (x * a) + 1.0)(samples, scales)
+        assert [y.dtype for y in made] == [ex.bfloat16] * 4
+        assert [y[0].item() for y in made] == [2.5, 3.5, 4.5, 5.5]
