@@ -21,7 +21,7 @@ from ..core.graph import Node, Traced
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
 from ..core.tensor import LazySource, Tensor, new, wrap
-from ..core.types import TensorType, float64, get_default_dtype, int64
+from ..core.types import TensorType, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
 from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
@@ -486,4 +486,6 @@ def _number_dtype(kind: CallKind, number: type) -> Any:
         others = [d for d in dtypes if not d.is_floating_point and d.category == int64.category]
         return max(others, key=lambda d: d.itemsize).numpy if others and not floating else np.int64
     wide = max(floating, key=lambda d: d.itemsize) if floating else get_default_dtype()
-    return wide.numpy if wide.itemsize >= 4 or wide is float64 else np.float32
+    # Beside tensors that have a shape, single elements of float32 leave half precision as it is.
+    has_shapes = any(i.type.shape for i in kind.inputs if isinstance(i.type, TensorType))
+    return np.float32 if wide.itemsize < 4 and has_shapes else wide.numpy

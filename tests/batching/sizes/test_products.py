@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import extempo as ex
 
 from .sizes import agrees, drawn, forms
@@ -62,3 +64,28 @@ def test_a_matrix_of_two_own_sizes_times_a_vector():
 
 def test_vectors_of_no_elements_have_a_product_of_zero():
     agrees(lambda x, y: (x[:, 0] @ (x * 1.0), y), pair, lengths=[(0, 3, 2), (1, 0, 4)])
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_left_side_that_all_samples_share_is_one_product(requires_grad):
+    weight = ex.arange(12.0).reshape(4, 3)
+    weight.requires_grad_(requires_grad)
+    batched = agrees(lambda x, y: (weight @ (x * 1.0).T, y.sum()), pair, [weight] if requires_grad else [])
+    assert forms(batched)["matmul"] == ["SharedLeftForm"]
+
+
+def test_a_left_side_may_be_a_view_of_a_weight():
+    weight = ex.arange(24.0).reshape(8, 3).requires_grad_()
+
+    def fn(x, y):
+        a, b = weight.chunk(2)
+        return a @ (x * 1.0).T, (b * 1.0) @ (y * 1.0).T
+
+    agrees(fn, pair, [weight])
+
+
+def test_a_left_side_of_a_samples_own_is_none_that_is_shared():
+    def fn(x, y):
+        return (x.T @ x) @ (y * 1.0).T
+
+    assert "SharedLeftForm" not in forms(agrees(fn, pair))["matmul"]

@@ -7,6 +7,7 @@ and the op runs along them as in `along`; what keeps its shape is copied back.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,6 @@ from .along import dims_of, inputs_of, of_rows, others_of
 from .forms import SizedBatch, numels
 from .tape import TapeRunner, elements, on_tape, recorded
 from .views import Words, beginnings, copy_views, ordered, table_of
-
-_TAPE = TapeRunner()
 
 
 class ArrangedForm(NamedTuple):
@@ -53,8 +52,8 @@ class ArrangedForm(NamedTuple):
             if tracked is None:
                 filled.append(dtype)
                 continue
-            moved = _moved(batch.pieces(len(given), counts, TensorType((), dtype)), moves, False)
-            given.append(on_tape(moved, tracked and wants_grad))
+            values = moved(batch.pieces(len(given), counts, TensorType((), dtype)), moves, False)
+            given.append(on_tape(values, tracked and wants_grad))
             filled.append(given[-1])
         columns = np.repeat(lengths[:, None], len(given), 1)
         results = recorded(wants_grad, lambda: of_rows(op, dict(others), filled, outer, columns))
@@ -62,9 +61,9 @@ class ArrangedForm(NamedTuple):
         of_results = numels([one.results[0].shape for one in batch.kinds])
         for i, (y, t) in enumerate(zip(results, batch.kind.results, strict=True)):
             made = elements(y, t.dtype)
-            batch.leave(i, of_results, made if is_reduced else _moved(made, moves, True))
+            batch.leave(i, of_results, made if is_reduced else moved(made, moves, True))
         saved = ([[y] for y in results], [[x] if x.requires_grad else None for x in given])
-        runner = _ArrangedRunner(moves, is_reduced)
+        runner = MovingRunner([moves] * len(given), None if is_reduced else moves)
         return batch.group(runner, saved, of_results, [Layout(counts) for _ in given])
 
 
@@ -83,7 +82,7 @@ def arranged_form(kind: OpKind) -> ArrangedForm | None:
     return ArrangedForm(kind.op, others_of(kind), inputs_of(kind), words, outer, length)
 
 
-def _moved(array: Array, moves: Array, back: bool) -> Array:
+def moved(array: Array, moves: Array, back: bool) -> Array:
     """Elements with the dimensions in question last, or `back` where they were."""
     array = np.ascontiguousarray(array).reshape(-1)
     made = np.empty(array.size, array.dtype)
@@ -94,18 +93,22 @@ def _moved(array: Array, moves: Array, back: bool) -> Array:
     return made
 
 
-class _ArrangedRunner:
-    """Gradients, moved as their values were."""
+class MovingRunner:
+    """Gradients by a tape, moved as their values were."""
 
-    def __init__(self, moves: Array, is_reduced: bool) -> None:
-        self._moves = moves
-        self._is_reduced = is_reduced
+    def __init__(self, inputs: list[Array | None], results: Array | None, captured: Sequence[Tensor] = ()) -> None:
+        """How the inputs, and the results, were moved; None for what was not."""
+        self._inputs = inputs
+        self._results = results
+        self._tape = TapeRunner(captured)
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
-        if not self._is_reduced:
-            gradients = [None if g is None else _moved(g, self._moves, False) for g in gradients]
-        made, left = _TAPE.backward(saved, gradients)
-        return [None if g is None else _moved(g, self._moves, True) for g in made], left
+        moves = self._results
+        if moves is not None:
+            gradients = [None if g is None else moved(g, moves, False) for g in gradients]
+        made, left = self._tape.backward(saved, gradients)
+        pairs = zip(made, self._inputs, strict=True)
+        return [g if g is None or moves is None else moved(g, moves, True) for g, moves in pairs], left
 
     def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
-        return []
+        return self._tape.finish(deferred)

@@ -144,8 +144,6 @@ def _elementwise(kind: OpKind, n: int) -> RowForm | None:
             for is_full, (t, _) in zip(full, _inputs(kind), strict=True)
         ]
         columns = tuple([full[i] for i in operands])
-        if numbers_would_widen(types):
-            return None
         return RowForm(kind_of_types(kind.op, tuple(types), kind.attrs, kind.slots), columns, math.prod(shape))
     types, columns = [], ()
     for t, slot in zip(kind.types, kind.slots, strict=True):
@@ -155,16 +153,9 @@ def _elementwise(kind: OpKind, n: int) -> RowForm | None:
         types.append(_row_of(t) if is_long else t)
         if slot is None:
             columns = (*columns, is_long and t.type.shape[0] == n)
-    if True not in columns or numbers_would_widen(types):
+    if True not in columns:
         return None
     return RowForm(kind_of_types(kind.op, tuple(types), kind.attrs, kind.slots), columns, n)
-
-
-def numbers_would_widen(types: Sequence[Input]) -> bool:
-    """Whether numbers of many calls, as elements of float32, would make half precision single: no tensor has a shape."""
-    tensors = [t.type for t in types if _is_tensor(t)]
-    has_numbers = len(tensors) < len(types)
-    return has_numbers and all(not t.shape and t.dtype.is_floating_point and t.dtype.itemsize < 4 for t in tensors)
 
 
 def _inputs(kind: OpKind) -> list[tuple[Input, Slot]]:

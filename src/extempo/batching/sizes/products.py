@@ -1,7 +1,7 @@
 """Products of which both sides are a call's own, of any sizes: one after the other, with nothing around them.
 
 Where a vector weighs the rows of a matrix, or of another vector, as in `weights @ x`, they are one sum over the rows of
-all calls.
+all calls. A left side that all calls share, as in `weight @ x.T`, is one product with the columns of all of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ...ragged_tensors.rows import Rows
 from ..gradients import Group, Layout
 from ..op_kinds import OpKind
 from ..sharing import row_major
+from .arranged import MovingRunner, moved
 from .forms import SizedBatch, numels
 from .tape import TapeRunner, elements, on_tape, recorded
-from .views import pieces_of
+from .views import beginnings, ordered, pieces_of, table_of
 
 
 class ProductForm(NamedTuple):
@@ -108,6 +109,62 @@ def weighted_sum_form(kind: OpKind) -> WeightedSumForm | None:
     if len(a.type.shape) != 1 or len(b.type.shape) > 2:
         return None
     return WeightedSumForm(a.type.dtype, (a.tracked, b.tracked), b.type.shape[1:], a.type.shape[0])
+
+
+class SharedLeftForm(NamedTuple):
+    """a @ b, where matrices b have columns of their own number, and a is the same for all."""
+
+    dtype: Any
+    tracked: tuple[bool, ...]  # of the operands
+    weight: int | None  # the id of a, if it is part of the kind
+    shape: tuple[int, int]  # of a
+    n: int
+
+    @property
+    def family(self) -> Any:
+        return self[:4]
+
+    def large_columns(self) -> list[int]:
+        """Inputs that must be the same tensors in all calls."""
+        return [0] if self.weight is None else []
+
+    @classmethod
+    def run(cls, batch: SizedBatch) -> Group:
+        dtype, tracked, weight, (height, width) = batch.kind.family
+        n_columns = np.array([one.form.n for one in batch.kinds], np.int64)
+        wants_grad = any(batch.kind.tracked)
+        here, there = (_columns(n_columns, n) for n in (width, height))
+        given = batch.pieces(len(tracked) - 1, n_columns * width, TensorType((), dtype))
+        columns = on_tape(moved(given, here, False).reshape(-1, width), tracked[-1] and wants_grad)
+        left = batch.kinds[0].captured[0] if weight else on_tape(batch.whole(0, 0), tracked[0] and wants_grad)
+        made = recorded(wants_grad, lambda: columns @ left.T)
+        of_results = n_columns * height
+        batch.leave(0, of_results, moved(elements(made, dtype), there, True))
+        layouts: list[Layout | None] = [Layout(n_columns * width)]
+        inputs = [columns]
+        moves: list[Array | None] = [here]
+        if not weight:
+            layouts.insert(0, Layout(np.array([height * width]), values=batch.refs[:1, 0]))
+            inputs, moves = [left, columns], [None, here]
+        saved = ([[made]], [[x] if x.requires_grad else None for x in inputs])
+        return batch.group(MovingRunner(moves, there, batch.kind.captured), saved, of_results, layouts)
+
+
+def _columns(n_columns: Array, height: int) -> Array:
+    """How matrices of this height become rows of their columns: what `copy_views` takes."""
+    words = [ordered((height, n), (1, 0)) for n in n_columns.tolist()]
+    counts = n_columns * height
+    return table_of([one for one in words if one is not None], beginnings(counts), counts)
+
+
+def shared_left_form(kind: OpKind) -> SharedLeftForm | None:
+    if kind.op.name != "matmul" or any(len(t.type.shape) != 2 for t in kind.types) or kind.slots[1] is not None:
+        return None
+    a, b = (t.type for t in kind.types)
+    if a.dtype is not b.dtype or a.dtype not in (float32, float64):
+        return None
+    weight = None if kind.slots[0] is None else id(kind.slots[0][0])
+    return SharedLeftForm(a.dtype, tuple([i.tracked for i in kind.inputs]), weight, a.shape, b.shape[1])
 
 
 class _ProductRunner:

@@ -24,7 +24,7 @@ from ..gradients import Group, Layout
 from ..kinds import Input
 from ..native_runner import runner_of
 from ..op_kinds import OpKind, kind_of_types
-from .by_rows import NothingToRun, numbers_would_widen
+from .by_rows import NothingToRun
 from .forms import SizedBatch, numels
 from .tape import recorded
 from .views import Words, beginnings, copy_views, ordered, table_of, words_of
@@ -180,8 +180,6 @@ def broadcast_form(kind: OpKind) -> BroadcastForm | None:
                 return None
             spreads.append(spread)
         types.append(Input(TensorType((), t.type.dtype), t.tracked) if is_tensor else t)
-    if numbers_would_widen(types):
-        return None
     return BroadcastForm(kind_of_types(kind.op, tuple(types), kind.attrs, kind.slots), tuple(spreads))
 
 

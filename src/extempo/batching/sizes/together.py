@@ -28,7 +28,7 @@ from .each import EachForm, each_form
 from .forms import Form, Line, SizedKind, element_types, no_function
 from .joins import join_form
 from .picks import pick_form
-from .products import product_form, weighted_sum_form
+from .products import SharedLeftForm, product_form, shared_left_form, weighted_sum_form
 from .sequences import sequence_form
 from .spread import broadcast_form, expand_form
 from .triangles import triangle_form
@@ -49,7 +49,7 @@ _OWN: dict[str, tuple[Find, ...]] = {
     **dict.fromkeys(("tril", "triu"), (triangle_form,)),
     **dict.fromkeys(("cat", "stack"), (join_form,)),
     **dict.fromkeys(("index_get", "index_put"), (pick_form,)),
-    "matmul": (weighted_sum_form, product_form),
+    "matmul": (weighted_sum_form, shared_left_form, product_form),
     "cross_entropy": (class_loss_form,),
     **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool"), (window_form,)),
     "scaled_dot_product_attention": (attention_form,),
@@ -217,6 +217,7 @@ def _groups(same: list[Calls]) -> list[list[Member]]:
             if form_of_op is not None:
                 own.setdefault(form_of_op.family, []).append((calls, form_of_op))
         groups = [group for group in own.values() if len(group) > 1 or _known(_op(group[0][0]), group[0][1])]
+        groups = [group for group in groups if _share_weights(group)]
         taken = {id(calls) for group in groups for calls, _ in group}
         left = [calls for calls in left if id(calls) not in taken]
         found += groups
@@ -238,12 +239,18 @@ def _groups(same: list[Calls]) -> list[list[Member]]:
 
 def _share_weights(group: list[Member]) -> bool:
     """Whether large inputs without rows are those of several calls: else each call has its own."""
-    form: Any = group[0][1]
-    for j in form.large_columns():
-        refs = [ref for calls, _ in group for ref in calls.refs[j :: len(form.columns)]]
+    first, form = group[0]
+    n_inputs = len(first.kind.inputs)
+    for j in _weights(form):
+        refs = [ref for calls, _ in group for ref in calls.refs[j::n_inputs]]
         if len(refs) > 1 and len(set(refs)) * 2 > len(refs):
             return False
     return True
+
+
+def _weights(form: Form) -> list[int]:
+    """Inputs that calls must have in common to run as one."""
+    return form.large_columns() if isinstance(form, RowForm | WindowForm | SharedLeftForm) else []
 
 
 def _by_lines(group: list[Member]) -> dict[int, SizedKind]:
@@ -293,7 +300,7 @@ def _new_sized(calls: Calls, form: Form) -> SizedKind:
     alone = isinstance(form, EachForm)
     kind = SizedKind(one.name, no_function, inputs, results, one.tracked, captured, alone=alone, cell=False)
     kind.op, kind.form, kind.family, kind.lines, kind.takes_rows = one.op, type(form), form.family, set(), False
-    kind.weights = form.large_columns() if isinstance(form, RowForm | WindowForm) else []
+    kind.weights = _weights(form)
     _OPS.add(one.op)
     return kind
 
