@@ -12,6 +12,12 @@ from .agenda import Calls
 from .kinds import CallKind
 from .sizes.forms import SizedKind
 
+# What to do about ops that run one by one at different sizes, where that is more than to be said of all of them.
+_ADVICE = {
+    "scaled_dot_product_attention": "leave out the mask, or pass is_causal=True instead of a causal one",
+    "standardize": "normalize over features, or use ragged tensors (ex.ragged) before ex.batch",
+}
+
 
 class Line(NamedTuple):
     """What one line of the user's code made the run do."""
@@ -132,7 +138,9 @@ class _OfLine:
             name = next(iter(self._kinds)).name
             return (
                 f"calls of different sizes, which {name} has no way to run as one: they ran one after the other",
-                "use ragged tensors (ex.ragged) before ex.batch, pad within a sample, or work on rows",
+                _ADVICE.get(
+                    name, "use ragged tensors (ex.ragged) before ex.batch, pad within a sample, or work on rows"
+                ),
             )
         if alone:
             return "random draws belong to each sample and are made one by one", "draw before the loop, for all steps"

@@ -27,6 +27,7 @@ from .class_losses import class_loss_form
 from .each import EachForm, each_form
 from .forms import Form, Line, SizedKind, element_types, no_function
 from .joins import join_form
+from .norms import norm_form
 from .picks import pick_form
 from .products import SharedLeftForm, product_form, shared_left_form, weighted_sum_form
 from .sequences import sequence_form
@@ -51,6 +52,7 @@ _OWN: dict[str, tuple[Find, ...]] = {
     **dict.fromkeys(("index_get", "index_put"), (pick_form,)),
     "matmul": (weighted_sum_form, shared_left_form, product_form),
     "cross_entropy": (class_loss_form,),
+    "standardize": (norm_form,),
     **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool"), (window_form,)),
     "scaled_dot_product_attention": (attention_form,),
     **dict.fromkeys(("lstm_sequence", "gru_sequence", "rnn_sequence"), (sequence_form,)),
