@@ -11,7 +11,8 @@ An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
     batch    how it runs with one more leading dimension: a function, "align" (of elements, which broadcast), or
              "shift_dim" and "shift_dims" (along the dimension or dimensions of the attribute `dim`)
     ragged   how it runs on rows of different length (below)
-    onnx     its ONNX form                 samples  inputs that every test of the op runs over
+    onnx     its ONNX form (below)
+    samples  inputs that every test of the op runs over
 
 Every aspect is there or is a stated `Refuse("why")`: a missing one is an error at import. Families (`Elementwise`,
 `Reduction`, `View`, ...) supply what their members share, so that an op's own rules stay a line each.
@@ -25,12 +26,16 @@ Ragged tensors have all rows end to end in one tensor of values, and `Rows`, whi
 dimensions states `ragged` as a function, (rows, *inputs, **attrs without dim and keepdim) -> the result for each row,
 or for each element of each row, where inputs are values with their rows along dimension 0. Other ops name a rule: a
 function of `ragged_tensors/rules.py` ("elementwise"), or of another module there ("products.matmul").
+
+`onnx` is a function, (b, *inputs, **attrs) -> values, of a builder that has ONNX's operators as methods: `b.Softmax(x,
+axis=dim)`; `Decomposed(f)`, where f says the op in other ops; or the name of a rule of `exporting/onnx_export/rules.py`:
+"elementwise" (what `lower` says of one element), "kernel" (the NumPy kernel, run on symbols).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -58,6 +63,23 @@ class Refuse:
 
 
 IN_GRADIENTS_ONLY = Refuse("it runs in gradients only, and those of a ragged tensor are computed on its values")
+
+
+class Decomposed:
+    """An `onnx` that says the op in other ops: a function of its inputs and attributes.
+
+    A first argument that is named `flow` gets the functions of branches and loops: cond, while_loop, scan and map.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.has_loops = next(iter(inspect.signature(function).parameters), "") == "flow"
+
+    def __repr__(self) -> str:
+        return f"Decomposed({self.function.__qualname__})"
+
+
+GRADIENTS_ONLY = Refuse("it runs in gradients only, and an exported program has none")
 
 
 class Routine:
@@ -238,9 +260,12 @@ class Elementwise(Op, abstract=True):
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
     ragged: ClassVar[Any] = "elementwise"  # the values are computed, and the rows stay
+    onnx: ClassVar[Any] = "elementwise"  # what `lower` says
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__(abstract)
+        if not abstract and cls.onnx == "elementwise" and not callable(cls.lower):
+            raise TypeError(f"op {cls.name}: its lower is no function of elements, so onnx must be stated")
         plain_rules = "_rule" not in cls.__dict__ and "signature" not in cls.__dict__ and cls.saves is None
         cls.simple = plain_rules and not cls.returns_bool and "f" in cls.domain
 

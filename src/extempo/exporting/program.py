@@ -237,6 +237,15 @@ class Program:
 
         save_program(self, f)
 
+    def to_onnx(self, f: Any, opset_version: int = 21) -> None:
+        """Write the program to a path or a binary file as an ONNX model (opset 17 to 21), with its loops and open sizes.
+
+        Needs the extra `onnx`. An op without an ONNX form is an error that names it and the line that called it.
+        """
+        from .onnx_export.model import write_onnx
+
+        write_onnx(self, f, opset_version)
+
     # ---- looking at it
 
     @property

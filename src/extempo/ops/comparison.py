@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import ops
-from ..core.op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..core.op import Decomposed, Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import get_default_dtype
@@ -302,6 +302,18 @@ class BitwiseRightShift(_Bits):
 _EUCLID = Refuse("Euclid's loop takes another number of turns for every element")
 
 
+def _by_euclid(flow: Any, a: Tensor, b: Tensor) -> Tensor:
+    """The greatest common divisor in other ops: remainders until all are 0."""
+
+    def next_pair(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        is_done = ops.eq(b, 0)
+        return ops.where(is_done, a, b), ops.where(is_done, b, a % ops.where(is_done, 1, b))
+
+    a, b = ops.broadcast_tensors(ops.abs(a), ops.abs(b))
+    found: Tensor = flow.while_loop(lambda a, b: ops.ne(b, 0).any(), next_pair, (a, b))[0]
+    return found
+
+
 class Gcd(_Bits):
     """The greatest common divisor.
 
@@ -312,6 +324,7 @@ class Gcd(_Bits):
     domain = "i"
     numpy = np.gcd
     lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
+    onnx = Decomposed(lambda flow, a, b: _by_euclid(flow, a, b))
 
 
 class Lcm(_Bits):
@@ -324,6 +337,11 @@ class Lcm(_Bits):
     domain = "i"
     numpy = np.lcm
     lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, b: Tensor) -> Tensor:
+        divisor = _by_euclid(flow, a, b)
+        return ops.abs(a // ops.where(ops.eq(divisor, 0), 1, divisor) * b)
 
 
 eq: Function = binary(Eq)

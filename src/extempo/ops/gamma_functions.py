@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import special as kernels
-from ..core.op import Elementwise, Rng, Sample
+from ..core.op import Decomposed, Elementwise, Rng, Sample
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import Number
@@ -33,6 +33,7 @@ class Lgamma(FloatingFunction):
     numpy = staticmethod(kernels.lgamma)
     low, high = 0.3, 4.0
     vjp = staticmethod(lambda g, y, x: (g * digamma(x),))
+    onnx = "kernel"
 
 
 class Digamma(TableFunction):
@@ -61,6 +62,7 @@ class Polygamma(Elementwise):
         yield Sample(2, np.empty((0, 3)))
 
     lower = TABLES
+    onnx = "kernel"
 
 
 def _no_gradient(op: str, what: str) -> Callable[[], NoReturn]:
@@ -77,6 +79,54 @@ def _gamma_density(a: Tensor | Number, x: Tensor) -> Tensor:
     # Of a number, a number as wide: a tensor would have the default dtype, whatever x has.
     scale = lgamma(a) if isinstance(a, Tensor) else Lgamma.numpy(a).item()
     return ops.exp((a - 1.0) * ops.log(x) - x - scale)
+
+
+_MOST_TERMS = 2000  # of the loops below; 100 are many for arguments below 1000
+
+
+def _incomplete_gamma(flow: Any, a: Any, x: Any, upper: bool) -> Tensor:
+    """Both functions in other ops, in float64: a power series below a + 1, a continued fraction beyond.
+
+    They are those of `backends.numpy.special`, without its expansions for arguments in the thousands.
+    """
+    result = (a if isinstance(a, Tensor) else x).dtype
+    a, x = ops.broadcast_tensors(*(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (a, x)))
+    inside = ops.logical_and(ops.logical_and(a > 0.0, x > 0.0), ops.logical_and(ops.isfinite(a), ops.isfinite(x)))
+    safe_a, safe_x = ops.where(inside, a, 1.0), ops.where(inside, x, 1.0)
+    density = ops.exp(safe_a * ops.log(safe_x) - safe_x - lgamma(safe_a + 1.0))
+    by_series = safe_x < safe_a + 1.0
+
+    def add_term(n: Tensor, term: Tensor, total: Tensor) -> tuple[Tensor, ...]:
+        term = ops.where(by_series, term * safe_x / (safe_a + n), 0.0)
+        return n + 1.0, term, total + term
+
+    def add_convergent(n: Tensor, b: Tensor, d: Tensor, step: Tensor, fraction: Tensor) -> tuple[Tensor, ...]:
+        b = b + 2.0
+        d = 1.0 / (b + n * (safe_a - n) * d)
+        step = ops.where(by_series, 0.0, step * (b * d - 1.0))
+        return n + 1.0, b, d, step, fraction + step
+
+    def goes_on(n: Tensor, *state: Tensor) -> Tensor:
+        return ops.logical_and((ops.abs(state[-2]) > 1e-17 * ops.abs(state[-1])).any(), n < float(_MOST_TERMS))
+
+    one, first = ops.ones_like(x), ops.tensor(1.0).double()
+    series = flow.while_loop(goes_on, add_term, (first, one, one))[-1] * density
+    start = ops.where(by_series, 1.0, safe_x + 1.0 - safe_a)
+    fraction = flow.while_loop(goes_on, add_convergent, (first, start, *(1.0 / start,) * 3))[-1] * density * safe_a
+    low = ops.where(by_series, ops.minimum(series, 1.0), 1.0 - fraction)
+    high = ops.where(by_series, 1.0 - series, fraction)
+    # At the borders, where NumPy's kernel says what PyTorch does.
+    full = ops.logical_or(
+        ops.logical_and(ops.eq(a, 0.0), x > 0.0),
+        ops.logical_and(ops.eq(x, math.inf), ops.logical_and(ops.logical_not(a <= 0.0), ops.ne(a, math.inf))),
+    )
+    none = ops.logical_or(
+        ops.logical_and(ops.eq(x, 0.0), ops.logical_not(a <= 0.0)),
+        ops.logical_and(ops.eq(a, math.inf), ops.logical_and(ops.logical_not(x <= 0.0), ops.ne(x, math.inf))),
+    )
+    found = ops.where(inside, high if upper else low, math.nan)
+    found = ops.where(full, 0.0 if upper else 1.0, ops.where(none, 1.0 if upper else 0.0, found))
+    return found.to(result)
 
 
 class _IncompleteGamma(Elementwise, abstract=True):
@@ -107,6 +157,8 @@ class Igamma(_IncompleteGamma):
     def vjp(g: Tensor, y: Any, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _no_gradient("igamma", "its first argument"), lambda: g * _gamma_density(a, x)
 
+    onnx = Decomposed(lambda flow, a, x: _incomplete_gamma(flow, a, x, upper=False))
+
 
 class Igammac(_IncompleteGamma):
     """The regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other).
@@ -120,6 +172,8 @@ class Igammac(_IncompleteGamma):
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _no_gradient("igammac", "its first argument"), lambda: -g * _gamma_density(a, x)
+
+    onnx = Decomposed(lambda flow, a, x: _incomplete_gamma(flow, a, x, upper=True))
 
 
 class Zeta(Elementwise):
@@ -145,6 +199,7 @@ class Zeta(Elementwise):
         yield Sample(2.5, np.empty((0, 3)))
 
     lower = TABLES
+    onnx = "kernel"
 
 
 lgamma = unary(Lgamma)

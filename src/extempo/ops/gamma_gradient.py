@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.numpy import philox
 from ..backends.numpy import special as kernels
-from ..core.op import Elementwise, Op, Refuse, Rng, Sample
+from ..core.op import GRADIENTS_ONLY, Elementwise, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..dispatch.dispatcher import apply
@@ -98,6 +98,7 @@ class LogGammaDrawGradient(Elementwise):
         yield Sample(np.empty((0, 3)), rng.uniform(-2.0, 2.0, size=3))
 
     lower = Refuse("its regions and tables are NumPy code; no training loop waits for it")
+    onnx = GRADIENTS_ONLY
 
 
 class StandardGamma(DrawOf):

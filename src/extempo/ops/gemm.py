@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes, count
@@ -134,6 +134,8 @@ class Matmul(Op):
         ):
             yield Sample(rng.normal(size=a), rng.normal(size=b))
 
+    onnx = staticmethod(lambda b, x, y: b.MatMul(x, y))
+
 
 def _rows(x: Tensor, n_kept: int = 1) -> Tensor:
     """All dimensions but the last `n_kept` flattened into one: a sum over them is then one product."""
@@ -217,6 +219,13 @@ class Linear(Op):
         ):
             yield Sample(rng.normal(size=x), rng.normal(size=weight), None if bias is None else rng.normal(size=bias))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, weight: Any, bias: Any) -> Any:
+        if x.ndim == 2 and weight.ndim == 2 and (bias is None or bias.ndim == 1):
+            return b.Gemm(x, weight, bias, transB=1)
+        y = b.MatMul(x, b.Transpose(weight, perm=(1, 0)) if weight.ndim == 2 else weight)
+        return y if bias is None else b.Add(y, bias)
+
 
 class LinearGradient(Op):
     """From the gradient of Linear's result (..., out) and its x (..., in): that of weight (out, in), of bias (out,)."""
@@ -251,6 +260,8 @@ class LinearGradient(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         for lead in ((3,), (2, 3), (), (0,)):
             yield Sample(rng.normal(size=(*lead, 2)), rng.normal(size=(*lead, 4)))
+
+    onnx = GRADIENTS_ONLY
 
 
 def _linear_message(x: tuple[int, ...], weight: tuple[int, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, from_array
@@ -131,6 +131,16 @@ class IndexGet(Op):
         yield Sample(rng.normal(size=(4,)), np.empty(0, np.int64), dims=(0,))
         yield Sample(rng.normal(size=(4,)), np.array(2), dims=(0,))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *indices: Any, dims: tuple[int, ...]) -> Any:
+        if len(dims) == 1:
+            return b.Gather(x, b.cast(indices[0], int64), axis=dims[0])
+        place, order = _place(dims), (*dims, *(d for d in range(x.ndim) if d not in dims))
+        picked = b.GatherND(b.Transpose(x, perm=order), b.joined(indices))
+        n_picked, n_rest = max(i.ndim for i in indices), x.ndim - len(dims)
+        rest = tuple(range(n_picked, n_picked + n_rest))
+        return b.Transpose(picked, perm=(*rest[:place], *range(n_picked), *rest[place:]))
+
 
 class IndexEmbed(Op):
     """Zeros of the given shape with the input added where integer tensors point: the adjoint of `IndexGet`."""
@@ -168,6 +178,8 @@ class IndexEmbed(Op):
         yield Sample(rng.normal(size=(3, 2)), np.array([1, -1]), dims=(1,), shape=(3, 5))
         yield Sample(rng.normal(size=(2, 3)), np.array([1, 1]), np.array([0, 0]), dims=(0, 2), shape=(2, 3, 2))
 
+    onnx = GRADIENTS_ONLY
+
 
 class LastWritten(Op):
     """Of elements written to places given by integer tensors: which are the last at their place, and so remain."""
@@ -196,6 +208,8 @@ class LastWritten(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(np.array([0, 2, 0, -1]), sizes=(3,))
         yield Sample(np.array([[0], [1]]), np.array([1, 1]), sizes=(2, 3))
+
+    onnx = GRADIENTS_ONLY
 
 
 class IndexPut(Op):
@@ -271,3 +285,15 @@ class IndexPut(Op):
         yield Sample(rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([0, 2]), dims=(0,), accumulate=False)
         yield Sample(rng.normal(size=(4, 3)), rng.normal(size=(3,)), np.array([1, 1]), dims=(0,), accumulate=True)
         yield Sample(rng.normal(size=(2, 5)), rng.normal(size=(2, 2)), np.array([1, -1]), dims=(1,), accumulate=True)
+
+    @staticmethod
+    def onnx(b: Any, x: Any, values: Any, *indices: Any, dims: tuple[int, ...], accumulate: bool) -> Any:
+        place, order = _place(dims), (*dims, *(d for d in range(x.ndim) if d not in dims))
+        n_picked, n_rest = max(i.ndim for i in indices), x.ndim - len(dims)
+        moved, joined = b.Transpose(x, perm=order), b.joined(indices)
+        target = b.Shape(IndexGet.onnx(b, x, *indices, dims=dims))
+        picked = tuple(range(place, place + n_picked))
+        others = tuple(d for d in range(n_picked + n_rest) if d not in picked)
+        updates = b.Transpose(b.Expand(values, target), perm=(*picked, *others))
+        made = b.ScatterND(moved, joined, updates, reduction="add" if accumulate else None)
+        return b.Transpose(made, perm=sorted(range(x.ndim), key=order.__getitem__))

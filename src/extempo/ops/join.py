@@ -73,6 +73,8 @@ class Cat(Op):
         yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(4, 3)), dim=0)
         yield Sample(rng.normal(size=(2, 1)), rng.normal(size=(2, 0)), rng.normal(size=(2, 3)), dim=1)
 
+    onnx = staticmethod(lambda b, *xs, dim: b.Concat(*xs, axis=dim))
+
 
 def _other_than_stack(first: tuple[int, ...], other: tuple[int, ...]) -> str:
     """What to use for two shapes that differ: rows of different lengths are a ragged tensor."""
@@ -108,6 +110,8 @@ class Stack(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), dim=1)
         yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=0)
+
+    onnx = staticmethod(lambda b, *xs, dim: b.Concat(*[b.Unsqueeze(x, [dim]) for x in xs], axis=dim))
 
 
 def _common_dtype(tensors: Any, op: str) -> list[Tensor]:

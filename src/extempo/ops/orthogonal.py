@@ -31,6 +31,7 @@ class _Polynomial(Elementwise, abstract=True):
         yield Sample(np.empty((0, 3)), 2)
 
     lower = TABLES
+    onnx = "kernel"
 
 
 def _polynomial(kernel: Callable[..., Any]) -> Callable[..., Tensor]:

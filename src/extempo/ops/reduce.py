@@ -134,6 +134,10 @@ class Sum(_Adding):
         add: Any = np.add  # NumPy's types want keepdims as a literal
         return add.reduce(x, axis=dim, dtype=sum_dtype(x), keepdims=keepdim)
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.reduce("ReduceSum", b.cast(x, x.dtype if x.dtype.is_floating_point else int64), dim, keepdim)
+
 
 class Prod(_Adding):
     """The product over dimensions; integers and bools give int64."""
@@ -149,6 +153,10 @@ class Prod(_Adding):
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
         return (spread(g, x, dim, keepdim) * _product_of_others(x, dim),)
+
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.reduce("ReduceProd", b.cast(x, x.dtype if x.dtype.is_floating_point else int64), dim, keepdim)
 
 
 def _product_of_others(x: Tensor, dim: tuple[int, ...]) -> Tensor:
@@ -193,6 +201,7 @@ class Mean(Reduction):
         return (ops.segments.segment_sum(values, *rows.segments) / lengths).to(x.dtype)
 
     samples = staticmethod(samples_reduction)
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.reduce("ReduceMean", x, dim, keepdim))
 
 
 def check_not_empty(op: str, x: TensorType, dim: tuple[int, ...]) -> None:
@@ -237,6 +246,8 @@ class Amax(Choice):
         rows.require_elements("amax")
         return apply(ops.segments.SegmentAmax, (x, *rows.segments))
 
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.reduce("ReduceMax", b.ordered(x), dim, keepdim))
+
 
 class Amin(Choice):
     """The smallest element over dimensions."""
@@ -248,6 +259,8 @@ class Amin(Choice):
     def ragged(rows: Rows, x: Tensor) -> Tensor:
         rows.require_elements("amin")
         return apply(ops.segments.SegmentAmin, (x, *rows.segments))
+
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.reduce("ReduceMin", b.ordered(x), dim, keepdim))
 
 
 class Place(Reduction, abstract=True):
@@ -292,6 +305,7 @@ class Argmax(Place):
 
     lower = Routine("argmax")
     search = staticmethod(lambda x, dim: np.argmax(x, axis=dim, keepdims=True))
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.place("ArgMax", x, dim, keepdim))
 
 
 class Argmin(Place):
@@ -299,6 +313,7 @@ class Argmin(Place):
 
     lower = Routine("argmin")
     search = staticmethod(lambda x, dim: np.argmin(x, axis=dim, keepdims=True))
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.place("ArgMin", x, dim, keepdim))
 
 
 class _WithIndex(Reduction, abstract=True):
@@ -347,6 +362,10 @@ class MaxWithIndex(_WithIndex):
     place = Argmax
     lower = Routine("max_with_index")
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.taken(x, b.place("ArgMax", x, dim, True), dim, keepdim)
+
 
 class MinWithIndex(_WithIndex):
     """The smallest element along a dimension and where it is: the first of equal ones, or the first NaN."""
@@ -354,6 +373,10 @@ class MinWithIndex(_WithIndex):
     public_name = "min"
     place = Argmin
     lower = Routine("min_with_index")
+
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.taken(x, b.place("ArgMin", x, dim, True), dim, keepdim)
 
 
 def _truth_dtype(x: Tensor | TensorType) -> dtype:
@@ -390,6 +413,10 @@ class All(_Truth):
         n_zeros = ops.segments.segment_sum(ops.eq(x, 0), *rows.segments)
         return ops.eq(n_zeros, 0).to(_truth_dtype(x))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.Equal(b.reduce("ReduceSum", b.cast(b.Not(b.cast(x, bool_)), int64), dim, keepdim), 0)
+
 
 class Any_(_Truth):
     """Some element is nonzero."""
@@ -402,6 +429,10 @@ class Any_(_Truth):
     def ragged(rows: Rows, x: Tensor) -> Tensor:
         n_found = ops.segments.segment_sum(ops.ne(x, 0), *rows.segments)
         return ops.gt(n_found, 0).to(_truth_dtype(x))
+
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return b.Greater(b.reduce("ReduceSum", b.cast(b.cast(x, bool_), int64), dim, keepdim), 0)
 
 
 # ---- functions

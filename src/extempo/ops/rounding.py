@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..core.op import Elementwise, Refuse, samples_binary, samples_unary
+from ..core.op import Decomposed, Elementwise, Refuse, samples_binary, samples_unary
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import InputType, TensorType, int32
@@ -94,6 +94,19 @@ class Frexp(Elementwise):
 
     lower = Refuse("native code for elements has one result")
 
+    @Decomposed
+    def onnx(x: Tensor) -> tuple[Tensor, Tensor]:
+        """The exponent by a logarithm, which may be off by one near powers of two; the mantissa tells."""
+        size = ops.abs(x)
+        is_plain = ops.logical_and(ops.isfinite(x), ops.ne(x, 0.0))
+        exponent = ops.floor(ops.log2(ops.where(is_plain, size, 1.0))) + 1.0
+        half = ops.floor(exponent * 0.5)
+        mantissa = x * ops.exp2(-half) * ops.exp2(half - exponent)
+        high, low = ops.ge(ops.abs(mantissa), 1.0), ops.lt(ops.abs(mantissa), 0.5)
+        mantissa = ops.where(high, mantissa * 0.5, ops.where(low, mantissa * 2.0, mantissa))
+        exponent = exponent + high.to(x.dtype) - low.to(x.dtype)
+        return ops.where(is_plain, mantissa, x), ops.where(is_plain, exponent, 0.0).to(int32)
+
 
 class Nextafter(Elementwise):
     """The floating number next to `input` on the way to `other`.
@@ -107,6 +120,7 @@ class Nextafter(Elementwise):
     samples = staticmethod(samples_binary)
     vjp = staticmethod(lambda g, y, a, b: (g, ops.zero(g)))
     lower = staticmethod(lambda e, a, b: e.nextafter(a, b))
+    onnx = Refuse("the next number is known by the bits, which ONNX up to opset 21 has no operator for")
 
 
 floor, ceil = unary(Floor), unary(Ceil)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Reduction, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Reduction, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, as_dtype, dtype, float32, get_default_dtype, normalize_dim, normalize_dims
@@ -73,6 +73,8 @@ class Softmax(_Normalised):
         y /= y.sum(axis=dim, keepdims=True)
         return y
 
+    onnx = staticmethod(lambda b, x, *, dim: b.Softmax(x, axis=dim))
+
 
 class LogSoftmax(_Normalised):
     """log(softmax(x)) along a dimension, exact where softmax would round to 0."""
@@ -86,6 +88,8 @@ class LogSoftmax(_Normalised):
         y = _below_zero(x, dim)
         y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
         return y
+
+    onnx = staticmethod(lambda b, x, *, dim: b.LogSoftmax(x, axis=dim))
 
 
 class _NormalisedBackward(Op, abstract=True):
@@ -101,6 +105,8 @@ class _NormalisedBackward(Op, abstract=True):
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), dim=1)
         yield Sample(rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 4)), dim=1)
         yield Sample(np.empty((2, 0)), np.empty((2, 0)), dim=1)
+
+    onnx = GRADIENTS_ONLY
 
 
 class SoftmaxBackward(_NormalisedBackward):
@@ -169,6 +175,8 @@ class Logsumexp(Reduction):
         yield Sample(rng.normal(size=(3, 2)) + 1000.0, dim=(0,), keepdim=False)  # exp() of these overflows
         yield Sample(np.empty((0, 2)), dim=(1,), keepdim=False)
 
+    onnx = staticmethod(lambda b, x, *, dim, keepdim: b.reduce("ReduceLogSumExp", x, dim, keepdim))
+
 
 class LogsumexpBackward(Op):
     """g * exp(x - y): the gradient of logsumexp over `dim`, from its result y, whose dimensions may be kept or not."""
@@ -209,6 +217,8 @@ class LogsumexpBackward(Op):
         yield Sample(rng.normal(size=3), rng.normal(size=3), rng.normal(size=(3, 4)), dim=(1,))
         yield Sample(rng.normal(size=(1, 3, 1)), rng.normal(size=(1, 3, 1)), rng.normal(size=(2, 3, 4)), dim=(0, 2))
         yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=())
+
+    onnx = GRADIENTS_ONLY
 
 
 @cached_by_types

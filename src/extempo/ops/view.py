@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..core.graph import Node
-from ..core.op import IN_GRADIENTS_ONLY, REGISTRY, Op, Refuse, Rng, Routine, Sample, View
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, REGISTRY, Decomposed, Op, Refuse, Rng, Routine, Sample, View
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, count, is_sequence
@@ -72,6 +72,8 @@ class Reshape(View):
         yield Sample(rng.normal(size=()), shape=(1, 1))
         yield Sample(np.empty((0, 3)), shape=(3, 0))
 
+    onnx = staticmethod(lambda b, x, *, shape: b.reshape(x, shape))
+
 
 class Permute(View):
     """The dimensions in another order."""
@@ -89,6 +91,8 @@ class Permute(View):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), dims=(2, 0, 1))
         yield Sample(rng.normal(size=()), dims=())
+
+    onnx = staticmethod(lambda b, x, *, dims: b.Transpose(x, perm=dims) if dims else x)
 
 
 class Expand(View):
@@ -119,6 +123,8 @@ class Expand(View):
         yield Sample(rng.normal(size=(3, 1)), shape=(2, 3, 4))
         yield Sample(rng.normal(size=()), shape=(2,))
         yield Sample(rng.normal(size=(1, 2)), shape=(0, 2))
+
+    onnx = staticmethod(lambda b, x, *, shape: b.Expand(x, shape))
 
 
 def _embedded(
@@ -180,6 +186,33 @@ class Slice(View):
         yield Sample(rng.normal(size=(3,)), 0, spec=((0, 1),))
         yield Sample(rng.normal(size=(3,)), 2, spec=("i",))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *starts: Any, spec: tuple[Any, ...]) -> Any:
+        first = iter(starts)
+        cuts: list[tuple[Any, Any, int, int]] = []  # start, end, dimension, step
+        dropped, added = [], []
+        dim = out_dim = 0
+        for entry in spec:
+            if entry is None:
+                added.append(out_dim)
+            elif entry == "i":
+                start = next(first)
+                # An end of 0 would be before the last element, which -1 means.
+                cuts.append((start, 2**62 if start == -1 else b.plus(start, 1), dim, 1))
+                dropped.append(dim)
+            elif entry != ":":
+                start, (length, step) = next(first), entry
+                end = b.plus(start, b.times(length, step))
+                # Backwards from some element to the first, the end lies before it.
+                cuts.append((start, b.at_least(end, -(2**62), step), dim, step))
+            dim += entry is not None
+            out_dim += entry != "i"
+        if cuts:
+            begins, ends, dims, steps = zip(*cuts, strict=True)
+            x = b.Slice(x, begins, ends, dims, steps)
+        x = b.Squeeze(x, dropped) if dropped else x
+        return b.Unsqueeze(x, added) if added else x
+
 
 class Diagonal(View):
     """The diagonal of two dimensions, as a new last one."""
@@ -214,6 +247,14 @@ class Diagonal(View):
         yield Sample(rng.normal(size=(3, 4)), offset=0, dim1=0, dim2=1)
         yield Sample(rng.normal(size=(2, 3, 4)), offset=-1, dim1=2, dim2=0)
         yield Sample(rng.normal(size=(2, 2)), offset=5, dim1=0, dim2=1)
+
+    @Decomposed
+    def onnx(x: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
+        rows, columns = x._type.shape[dim1], x._type.shape[dim2]
+        length = Diagonal.infer(x._type, offset=offset, dim1=dim1, dim2=dim2).shape[-1]
+        flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
+        first = offset if offset >= 0 else -offset * columns
+        return flat.index_select(-1, ops.arange(length) * (columns + 1) + first)
 
 
 class Unfold(View):
@@ -258,6 +299,15 @@ class Unfold(View):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(6, 2)), dimension=0, size=3, step=2)
         yield Sample(rng.normal(size=(2, 5)), dimension=1, size=2, step=1)
+
+    @Decomposed
+    def onnx(x: Tensor, *, dimension: int, size: int, step: int) -> Tensor:
+        if not x.ndim:
+            return x.reshape(1).expand(size)
+        n_windows = Unfold._windows(x._type.shape, dimension, size, step)[dimension]
+        places = (ops.arange(n_windows) * step).unsqueeze(1) + ops.arange(size)
+        picked = x.index_select(dimension, places.flatten())
+        return picked.unflatten(dimension, (n_windows, size)).movedim(dimension + 1, -1)
 
 
 def _memory_places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
@@ -320,6 +370,20 @@ class AsStrided(View):
         yield Sample(rng.normal(size=(6,)), 0, size=(4, 3), stride=(1, 1), source_stride=(1,))
         yield Sample(rng.normal(size=(2, 2)), 0, size=(2, 2), stride=(1, 1), source_stride=(1, 2))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, offset: Any, *, size: Any, stride: Any, source_stride: Any) -> Any:
+        numbers = (*x.shape, offset, *size, *stride, *source_stride)
+        if not all(isinstance(n, int) for n in numbers):
+            b.refuse("its sizes and strides are those of memory, and must be numbers; reshape or slice instead")
+        source, seen, low = AsStrided._places(x.shape, offset, size, stride, source_stride)
+        memory = np.full(max(source.max(initial=0), seen.max(initial=0)) - low + 1, -1)
+        memory[(source - low).reshape(-1)] = np.arange(source.size)
+        if len(np.unique(source)) < source.size:
+            b.refuse("elements of its input share memory; make them distinct with contiguous()")
+        found = memory[seen - low]
+        picked = b.Gather(b.reshape(x, (source.size,)), np.maximum(found, 0), axis=0)
+        return picked if (found >= 0).all() else b.Where(found >= 0, picked, b.constant(0, x.dtype))
+
 
 class AliasOf(View):
     """The tensor itself, as a new view of it."""
@@ -335,6 +399,8 @@ class AliasOf(View):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3,)))
 
+    onnx = staticmethod(lambda b, x: x)
+
 
 class Detach(View):
     """The tensor outside the graph."""
@@ -345,6 +411,7 @@ class Detach(View):
     ragged = "elementwise"
     vjp = staticmethod(lambda g, y, x: (None,))
     samples = Refuse("it stands for Tensor.detach inside other modes, and has no gradient to test")
+    onnx = staticmethod(lambda b, x: x)
 
 
 # ---- the adjoint of a view, and writing through one
@@ -401,6 +468,8 @@ class Embed(Op):
             rng.normal(size=(4, 3)), op="unfold", shape=(6,), attrs=(("dimension", 0), ("size", 3), ("step", 1))
         )
 
+    onnx = GRADIENTS_ONLY
+
 
 class WriteThrough(Op):
     """The base with what a view of it sees replaced by the value."""
@@ -436,6 +505,16 @@ class WriteThrough(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         steps = (("slice", 1, (("spec", ("i",)),)), ("reshape", 0, (("shape", (3, 1)),)))
         yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(3, 1)), 1, steps=steps)
+
+    @Decomposed
+    def onnx(base: Tensor, value: Tensor, *numbers: Any, steps: tuple[Any, ...]) -> Tensor:
+        n = count(base._type.shape)
+        places, used = ops.arange(n).reshape(base._type.shape), 0
+        for name, n_numbers, attrs in steps:
+            places = apply(REGISTRY[name], (places, *numbers[used : used + n_numbers]), dict(attrs))
+            used += n_numbers
+        values = value.expand(places._type.shape).reshape(count(places._type.shape))
+        return base.reshape(n).scatter(0, places.flatten(), values).reshape(base._type.shape)
 
 
 def write_through(base: Tensor, value: Node, steps: Steps) -> Node:

@@ -27,6 +27,10 @@ _FLOAT_TYPES = (*_HALF_TYPES, np.dtype(np.float32), np.dtype(np.float64))
 _BLOCK = 32768  # elements at a time: the temporaries stay in the cache, which takes a third off the time
 
 
+class Symbolic:
+    """A base for operands that stand for arrays: what a kernel does to them is noted, not computed (ONNX export)."""
+
+
 def special_function(kernel: Kernel, single: Kernel | None = None) -> SpecialFunction:
     """Lets `kernel`, written for one-dimensional float64 arrays of equal length, take any shapes and float dtypes.
 
@@ -35,6 +39,8 @@ def special_function(kernel: Kernel, single: Kernel | None = None) -> SpecialFun
 
     @functools.wraps(kernel)
     def run(*operands: npt.ArrayLike) -> npt.NDArray[Any]:
+        if any(isinstance(operand, Symbolic) for operand in operands):
+            return kernel(*operands)
         typed = [operand for operand in operands if isinstance(operand, np.ndarray | np.generic)]
         dtype = typed[0].dtype if typed else np.dtype(np.float64)
         if dtype not in _FLOAT_TYPES:
@@ -71,6 +77,10 @@ def horner(coefficients: Sequence[Array], t: Array) -> Array:
 def by_region(operands: tuple[Array, ...], regions: Sequence[tuple[Mask, Kernel]]) -> Array:
     """Each element by the kernel whose mask holds it, and NaN where none does; masks must not overlap."""
     result = np.full(operands[0].shape, np.nan)
+    if any(isinstance(operand, Symbolic) for operand in operands):
+        for mask, kernel in regions:
+            result = np.where(mask, kernel(*operands), result)
+        return result
     for mask, kernel in regions:
         n_inside = np.count_nonzero(mask)
         if n_inside == mask.size:

@@ -1,0 +1,114 @@
+"""Branches and loops of a program as ONNX's If and Loop.
+
+`scan` and `map` become Loop as well: ONNX's Scan fails on sequences of no elements in onnxruntime. What a loop stacks is
+given its shape after it, since a loop of no steps cannot know the open sizes of its results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.graph import Graph, Node
+from ...core.types import TensorType, bool_, int64
+from ...ops.control_flow import Cond, WhileLoop
+from ..sizes import SizeExpr
+from .builder import Block, Value
+
+if TYPE_CHECKING:
+    from .walker import Walker
+
+
+def converted(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+    """The results of a node that holds graphs."""
+    if node.op is Cond:
+        return _cond(walker, node, inputs)
+    if node.op is WhileLoop:
+        return _while_loop(walker, node, inputs)
+    return _scan(walker, node, inputs)
+
+
+def _inside(walker: Walker, graph: Graph, given: list[Value]) -> list[Value]:
+    """The outputs of a graph for these values of its leaves, converted in the current block."""
+    outputs = walker.walk(graph, dict(zip(graph.inputs, given, strict=True)))
+    return [_typed(v, o.type) for v, o in zip(outputs, graph.outputs, strict=True)]
+
+
+def _typed(value: Value, type_: TensorType) -> Value:
+    return Value(value.name, type_.dtype, type_.shape, value.array)
+
+
+def _scalar(walker: Walker, condition: Value) -> Value:
+    return walker.b.reshape(condition, []) if condition.shape != () else condition
+
+
+def _cond(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+    b = walker.b
+    branches = []
+    for key in ("true_graph", "false_graph"):
+        with b.block() as block:
+            block.outputs = _inside(walker, node.attrs[key], inputs[1:])
+        branches.append(b.graph(block, b.name(key)))
+    return _results(
+        walker, node, "If", [_scalar(walker, inputs[0])], then_branch=branches[0], else_branch=branches[1]
+    )
+
+
+def _while_loop(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+    b, n = walker.b, node.attrs["n_carried"]
+    carried, operands = inputs[:n], inputs[n:]
+    first = _scalar(walker, _inside(walker, node.attrs["cond_graph"], [*carried, *operands])[0])
+    with b.block() as block:
+        given = _arguments(walker, block, carried)
+        after = _inside(walker, node.attrs["body_graph"], [*given, *operands])
+        goes_on = _scalar(walker, _inside(walker, node.attrs["cond_graph"], [*after, *operands])[0])
+        block.outputs = [Value(goes_on.name, bool_, ()), *after]
+    return _results(walker, node, "Loop", [None, first, *carried], body=b.graph(block, b.name("while")))
+
+
+def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+    b, n = walker.b, node.attrs["n_carried"]
+    end = n + node.attrs["n_xs"]
+    carried, xs, operands = inputs[:n], inputs[n:end], inputs[end:]
+    length = b.size(node.inputs[n].type.shape[0])
+    reverse = node.attrs["reverse"]
+    with b.block() as block:
+        given = _arguments(walker, block, carried)
+        step = block.inputs[0]
+        at = b.Sub(b.Sub(length, 1), step) if reverse else step
+        slices = [_typed(b.emit("Gather", x, at, axis=0), _slice_type(i)) for x, i in zip(xs, node.inputs[n:end])]
+        made = _inside(walker, node.attrs["body_graph"], [*given, *slices, *operands])
+        block.outputs = [Value(b.Identity(block.inputs[1]).name, bool_, ()), *made]
+    results = _results(walker, node, "Loop", [length, None, *carried], body=b.graph(block, b.name("scan")))
+    stacked = []
+    for value in results[n:]:
+        if reverse:
+            value = _typed_like(b.Slice(value, [-1], [-(2**62)], [0], [-1]), value)
+        if any(isinstance(s, SizeExpr) for s in (value.shape or ())[1:]):
+            value = b.reshape(value, value.shape or ())
+        stacked.append(value)
+    return (*results[:n], *stacked)
+
+
+def _slice_type(x: Any) -> TensorType:
+    return TensorType(x.type.shape[1:], x.type.dtype)
+
+
+def _typed_like(made: Value, value: Value) -> Value:
+    made.shape = value.shape
+    return made
+
+
+def _arguments(walker: Walker, block: Block, carried: list[Value]) -> list[Value]:
+    """The arguments of a loop's body: the number of the step, whether to go on, and what is carried."""
+    b = walker.b
+    given = [Value(b.name("carried"), v.dtype, v.shape) for v in carried]
+    block.inputs = [Value(b.name("step"), int64, ()), Value(b.name("going"), bool_, ()), *given]
+    return given
+
+
+def _results(walker: Walker, node: Node, kind: str, inputs: list[Any], **graphs: Any) -> tuple[Value, ...]:
+    """Add a node that holds graphs."""
+    types = node.type
+    made = walker.b.emit(kind, *inputs, n_results=len(types), result=[t.dtype for t in types], **graphs)
+    made = made if len(types) > 1 else (made,)
+    return tuple(_typed(v, t) for v, t in zip(made, types, strict=True))

@@ -1,0 +1,401 @@
+"""Emitter: an op's native code for single elements (`lower`), said in ONNX's operators.
+
+`lower` of an elementwise op is a function of an emitter: `e.where(e.gt(x, 0.0), x, e.mul(x, slope))`. This one adds ONNX
+nodes. Where ONNX has no such operator, or onnxruntime computes it in float32 only, it is made of others.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.types import bool_, dtype, float32, int32, int64
+from .builder import Builder, Value
+
+Operand = Any  # a value or a number
+_PLAIN = {
+    "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tanh": "Tanh", "sigmoid": "Sigmoid",
+    "reciprocal": "Reciprocal",
+}  # fmt: skip
+
+
+class Emitter:
+    """See the module's text; methods are those of the native emitter."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PLAIN:
+            raise AttributeError(name)
+        return lambda x: self.b.emit(_PLAIN[name], x)
+
+    def refuse_where(self, condition: Value) -> None:
+        """An error of eager mode; an ONNX model has none."""
+
+    def number(self, value: Operand, like: Value) -> Value:
+        """A value in the shape of another one."""
+        made: Value = self.b.Expand(self.b.value(value, like.dtype), self.b.Shape(like))
+        return made
+
+    def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
+        like = x.dtype if isinstance(x, Value) else y.dtype
+        return self.b.value(x, like), self.b.value(y, like)
+
+    # ---- arithmetic
+
+    def add(self, x: Operand, y: Operand) -> Value:
+        return self._arithmetic("Add", "Or", x, y)
+
+    def sub(self, x: Operand, y: Operand) -> Value:
+        return self._arithmetic("Sub", "Xor", x, y)
+
+    def mul(self, x: Operand, y: Operand) -> Value:
+        return self._arithmetic("Mul", "And", x, y)
+
+    def _arithmetic(self, kind: str, on_truth: str, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        made: Value = self.b.emit(on_truth if _is_truth(a) else kind, a, c)
+        return made
+
+    def div(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.Div(*self._pair(x, y))
+        return made
+
+    def neg(self, x: Value) -> Value:
+        made: Value = self.b.Neg(x)
+        return made
+
+    def abs(self, x: Value) -> Value:
+        made: Value = self.b.Abs(x)
+        return made
+
+    def sign(self, x: Value) -> Value:
+        if _is_truth(x):
+            return x
+        return self.sub(self.b.cast(self.gt(x, 0), x.dtype), self.b.cast(self.lt(x, 0), x.dtype))
+
+    def maximum(self, x: Operand, y: Operand) -> Value:
+        return self._extreme("Max", "Or", x, y)
+
+    def minimum(self, x: Operand, y: Operand) -> Value:
+        return self._extreme("Min", "And", x, y)
+
+    def _extreme(self, kind: str, on_truth: str, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        if a.dtype.category == 1 and a.dtype.itemsize == 2:  # onnxruntime has none for int16
+            return self.b.cast(self.b.emit(kind, self.b.cast(a, int32), self.b.cast(c, int32)), a.dtype)
+        made: Value = self.b.emit(on_truth if _is_truth(a) else kind, a, c)
+        return made
+
+    def fmax(self, x: Operand, y: Operand) -> Value:
+        return self._known("maximum", x, y)
+
+    def fmin(self, x: Operand, y: Operand) -> Value:
+        return self._known("minimum", x, y)
+
+    def _known(self, name: str, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        found: Value = getattr(self, name)(a, c)
+        if not a.dtype.is_floating_point:
+            return found
+        return self.where(self.isnan(a), c, self.where(self.isnan(c), a, found))
+
+    def copysign(self, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        size = self.abs(a)
+        return self.where(self.signbit(c), self.neg(size), size)
+
+    def rsqrt(self, x: Value) -> Value:
+        return self.div(1.0, self.sqrt(x))
+
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        rest = self.sub(a, self.remainder(a, c))
+        if not a.dtype.is_floating_point:
+            return self.div(rest, c)
+        quotient = self.round_half_even(self.div(rest, c))
+        return self.where(self.logical_or(self.eq(c, 0.0), self.isinf(c)), self.floor(self.div(a, c)), quotient)
+
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        if not a.dtype.is_floating_point:
+            made: Value = self.b.Mod(a, c)
+            return made
+        rest = self.fmod(a, c)
+        is_wrong = self.logical_and(self.ne(rest, 0.0), self.ne(self.lt(rest, 0.0), self.lt(c, 0.0)))
+        return self.where(is_wrong, self.add(rest, c), rest)
+
+    def fmod(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.emit("Mod", *self._pair(x, y), fmod=1)
+        return made
+
+    def pow(self, x: Operand, y: Operand, *, by_roots: bool = False) -> Value:
+        a, c = self._pair(x, y)
+        if a.dtype.is_floating_point or a.dtype in (int32, int64):
+            made: Value = self.b.Pow(a, c)
+            return made
+        return self.b.cast(self.b.Pow(self.b.cast(a, int64), self.b.cast(c, int64)), a.dtype)
+
+    # ---- rounding
+
+    def floor(self, x: Value) -> Value:
+        return self._rounded("Floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        return self._rounded("Ceil", x)
+
+    def round_half_even(self, x: Value) -> Value:
+        return self._rounded("Round", x)
+
+    def trunc(self, x: Value) -> Value:
+        return self.where(self.lt(x, 0), self.ceil(x), self.floor(x)) if x.dtype.is_floating_point else x
+
+    def _rounded(self, kind: str, x: Value) -> Value:
+        return self.b.emit(kind, x) if x.dtype.is_floating_point else x  # type: ignore[no-any-return] # one result
+
+    # ---- questions
+
+    def eq(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.Equal(*self._pair(x, y))
+        return made
+
+    def ne(self, x: Operand, y: Operand) -> Value:
+        return self._not(self.eq(x, y))
+
+    def lt(self, x: Operand, y: Operand) -> Value:
+        return self._compare("Less", x, y)
+
+    def le(self, x: Operand, y: Operand) -> Value:
+        return self._compare("LessOrEqual", x, y)
+
+    def gt(self, x: Operand, y: Operand) -> Value:
+        return self._compare("Greater", x, y)
+
+    def ge(self, x: Operand, y: Operand) -> Value:
+        return self._compare("GreaterOrEqual", x, y)
+
+    def _compare(self, kind: str, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        if _is_truth(a):
+            a, c = self.b.cast(a, int32), self.b.cast(c, int32)
+        made: Value = self.b.emit(kind, a, c)
+        return made
+
+    def isnan(self, x: Value) -> Value:
+        made: Value = self.b.IsNaN(self._floating(x))
+        return made
+
+    def isinf(self, x: Value) -> Value:
+        made: Value = self.b.IsInf(self._single(x) if x.dtype.itemsize < 4 else self._floating(x))
+        return made
+
+    def isfinite(self, x: Value) -> Value:
+        return self._not(self.logical_or(self.isnan(x), self.isinf(x)))
+
+    def signbit(self, x: Value) -> Value:
+        negative = self.lt(x, 0)
+        return self.logical_or(negative, self.lt(self.div(1.0, x), 0.0)) if x.dtype.is_floating_point else negative
+
+    def _floating(self, x: Value) -> Value:
+        return x if x.dtype.is_floating_point else self.b.cast(x, float32)
+
+    def truth(self, x: Operand) -> Value:
+        return self.b.cast(x, bool_) if isinstance(x, Value) else self.b.constant(bool(x), bool_)
+
+    def where(self, condition: Operand, x: Operand, y: Operand) -> Value:
+        if not isinstance(x, Value) and not isinstance(y, Value):
+            x = self.b.constant(x, float32 if isinstance(x, float) or isinstance(y, float) else int64)
+        made: Value = self.b.Where(self.truth(condition), *self._pair(x, y))
+        return made
+
+    def logical_and(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.And(self.truth(x), self.truth(y))
+        return made
+
+    def logical_or(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.Or(self.truth(x), self.truth(y))
+        return made
+
+    def logical_xor(self, x: Operand, y: Operand) -> Value:
+        made: Value = self.b.Xor(self.truth(x), self.truth(y))
+        return made
+
+    def logical_not(self, x: Value) -> Value:
+        return self._not(self.truth(x))
+
+    def _not(self, x: Value) -> Value:
+        made: Value = self.b.Not(x)
+        return made
+
+    # ---- bits
+
+    def bitwise_and(self, x: Operand, y: Operand) -> Value:
+        return self._bits("And", x, y)
+
+    def bitwise_or(self, x: Operand, y: Operand) -> Value:
+        return self._bits("Or", x, y)
+
+    def bitwise_xor(self, x: Operand, y: Operand) -> Value:
+        return self._bits("Xor", x, y)
+
+    def _bits(self, kind: str, x: Operand, y: Operand) -> Value:
+        a, c = self._pair(x, y)
+        if _is_truth(a):
+            made: Value = self.b.emit(kind, a, c)
+            return made
+        self.b.require(18, f"Bitwise{kind}")
+        made = self.b.emit(f"Bitwise{kind}", a, c)
+        return made
+
+    def bitwise_not(self, x: Value) -> Value:
+        return self._not(x) if _is_truth(x) else self.sub(self.neg(x), 1)
+
+    def bitwise_left_shift(self, x: Operand, y: Operand) -> Value:
+        a, c, inside = self._places(x, y)
+        return self.where(inside, self.mul(a, self.pow(self.b.constant(2, a.dtype), c)), 0)
+
+    def bitwise_right_shift(self, x: Operand, y: Operand) -> Value:
+        a, c, inside = self._places(x, y)
+        moved = self.floor_divide(a, self.pow(self.b.constant(2, a.dtype), c))
+        return self.where(inside, moved, self.where(self.lt(a, 0), self.b.constant(-1, a.dtype), 0))
+
+    def _places(self, x: Operand, y: Operand) -> tuple[Value, Value, Value]:
+        a, c = self._pair(x, y)
+        inside = self.logical_and(self.ge(c, 0), self.lt(c, 8 * a.dtype.itemsize - 1))
+        return a, self.where(inside, c, 0), inside
+
+    # ---- conversion
+
+    def cast(self, x: Value, to: dtype) -> Value:
+        return self.truth(x) if to is bool_ else self.b.cast(x, to)
+
+    # ---- functions
+
+    def _single(self, x: Value) -> Value:
+        return self.b.cast(x, float32)
+
+    def _in_single(self, kind: str, x: Value) -> Value:
+        """onnxruntime has this operator for float32 only."""
+        return self.b.cast(self.b.emit(kind, self._single(x)), x.dtype)
+
+    def erf(self, x: Value) -> Value:
+        return self._in_single("Erf", x)
+
+    def tan(self, x: Value) -> Value:
+        return self.b.Tan(x) if x.dtype is float32 else self.div(self.sin(x), self.cos(x))  # type: ignore[no-any-return] # one result
+
+    def asin(self, x: Value) -> Value:
+        return self._in_single("Asin", x)
+
+    def acos(self, x: Value) -> Value:
+        return self._in_single("Acos", x)
+
+    def atan(self, x: Value) -> Value:
+        return self._in_single("Atan", x)
+
+    def sinh(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Sinh(x)
+            return made
+        grown = self.expm1(self.abs(x))
+        return self.copysign(self.mul(0.5, self.add(grown, self.div(grown, self.add(grown, 1.0)))), x)
+
+    def cosh(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Cosh(x)
+            return made
+        return self.mul(0.5, self.add(self.exp(x), self.exp(self.neg(x))))
+
+    def asinh(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Asinh(x)
+            return made
+        size = self.abs(x)
+        square = self.mul(size, size)
+        inner = self.add(size, self.div(square, self.add(1.0, self.sqrt(self.add(square, 1.0)))))
+        return self.copysign(self.log1p(inner), x)
+
+    def acosh(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Acosh(x)
+            return made
+        return self.log(self.add(x, self.mul(self.sqrt(self.sub(x, 1.0)), self.sqrt(self.add(x, 1.0)))))
+
+    def atanh(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Atanh(x)
+            return made
+        return self.mul(0.5, self.sub(self.log1p(x), self.log1p(self.neg(x))))
+
+    def exp2(self, x: Value) -> Value:
+        return self.pow(self.b.constant(2.0, x.dtype), x)
+
+    def expm1(self, x: Value) -> Value:
+        """exp(x) - 1; near 0 by half the argument's tanh, which cancels nothing."""
+        t = self.b.Tanh(self.mul(x, 0.5))
+        near = self.div(self.mul(t, 2.0), self.sub(1.0, t))
+        return self.where(self.lt(self.abs(x), 1.0), near, self.sub(self.exp(x), 1.0))
+
+    def log1p(self, x: Value) -> Value:
+        """log(1 + x); near 0 the rounding of 1 + x is made good by a quotient."""
+        u = self.add(x, 1.0)
+        near = self.where(self.eq(u, 1.0), x, self.div(self.mul(self.log(u), x), self.sub(u, 1.0)))
+        return self.where(self.lt(self.abs(x), 0.5), near, self.log(u))
+
+    def log2(self, x: Value) -> Value:
+        return self.mul(self.log(x), 1.0 / math.log(2.0))
+
+    def log10(self, x: Value) -> Value:
+        return self.mul(self.log(x), 1.0 / math.log(10.0))
+
+    def softplus(self, x: Value) -> Value:
+        if x.dtype is float32:
+            made: Value = self.b.Softplus(x)
+            return made
+        return self.add(self.maximum(x, 0.0), self.log1p(self.exp(self.neg(self.abs(x)))))
+
+    def silu(self, x: Value) -> Value:
+        return self.mul(x, self.sigmoid(x))
+
+    def mish(self, x: Value) -> Value:
+        return self.mul(x, self.b.Tanh(self.softplus(x)))
+
+    def gelu(self, x: Value) -> Value:
+        return self.mul(self.mul(x, 0.5), self.add(self.erf(self.mul(x, math.sqrt(0.5))), 1.0))
+
+    def gelu_tanh(self, x: Value) -> Value:
+        cubic = self.mul(self.add(self.mul(self.mul(x, x), 0.044715), 1.0), x)
+        return self.mul(self.mul(x, 0.5), self.add(self.b.Tanh(self.mul(cubic, math.sqrt(2.0 / math.pi))), 1.0))
+
+    def gelu_tanh_slope(self, x: Value) -> Value:
+        square = self.mul(x, x)
+        scale = math.sqrt(2.0 / math.pi)
+        t = self.b.Tanh(self.mul(self.mul(self.add(self.mul(square, 0.044715), 1.0), x), scale))
+        inner = self.mul(self.add(self.mul(square, 3 * 0.044715), 1.0), scale)
+        steep = self.mul(self.mul(self.mul(x, 0.5), self.sub(1.0, self.mul(t, t))), inner)
+        return self.add(self.mul(self.add(t, 1.0), 0.5), steep)
+
+    def atan2(self, x: Operand, y: Operand) -> Value:
+        """The angle of (y, x) by the arc tangent of the smaller over the larger side."""
+        a, c = self._pair(x, y)
+        up, right = self.abs(a), self.abs(c)
+        steep = self.gt(up, right)
+        low, high = self.minimum(up, right), self.maximum(up, right)
+        ratio = self.where(self.eq(low, high), self.where(self.eq(high, 0.0), 0.0, 1.0), self.div(low, high))
+        ratio = self.where(self.logical_or(self.isnan(a), self.isnan(c)), self.b.constant(math.nan, a.dtype), self.b.cast(ratio, a.dtype))
+        angle = self.atan(ratio)
+        angle = self.where(steep, self.sub(math.pi / 2, angle), angle)
+        angle = self.where(self.signbit(c), self.sub(math.pi, angle), angle)
+        return self.copysign(angle, a)
+
+    def hypot(self, x: Operand, y: Operand) -> Value:
+        a, c = (self.abs(v) for v in self._pair(x, y))
+        low, high = self.minimum(a, c), self.maximum(a, c)
+        ratio = self.div(low, self.where(self.eq(high, 0.0), 1.0, high))
+        length = self.mul(high, self.sqrt(self.add(self.mul(ratio, ratio), 1.0)))
+        return self.where(self.isinf(high), high, length)
+
+
+def _is_truth(x: Value) -> bool:
+    return x.dtype is bool_
