@@ -29,7 +29,7 @@ function of `ragged_tensors/rules.py` ("elementwise"), or of another module ther
 
 `onnx` is a function, (b, *inputs, **attrs) -> values, of a builder that has ONNX's operators as methods: `b.Softmax(x,
 axis=dim)`; `Decomposed(f)`, where f says the op in other ops; or the name of a rule of `exporting/onnx_export/rules.py`:
-"elementwise" (what `lower` says of one element), "kernel" (the NumPy kernel, run on symbols).
+"elementwise" (what `lower` says of one element), "kernel" (the NumPy kernel, run on symbols), "control" (graphs).
 """
 
 from __future__ import annotations

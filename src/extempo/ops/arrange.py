@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Op, Rng, Routine, Sample
+from .. import ops
+from ..core.op import Decomposed, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
@@ -54,6 +55,10 @@ class Flip(Op):
         yield Sample(rng.normal(size=(2, 3, 2)), dims=(1,))
         yield Sample(rng.normal(size=()), dims=())
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dims: tuple[int, ...]) -> Any:
+        return b.Slice(x, [-1] * len(dims), [-(2**62)] * len(dims), dims, [-1] * len(dims)) if dims else x
+
 
 class Roll(Op):
     """Elements moved along dimensions (`back`: the other way), those pushed out coming in at the other end."""
@@ -84,6 +89,14 @@ class Roll(Op):
         yield Sample(rng.normal(size=(5,)), 7, dims=(0,), back=False)
         yield Sample(rng.normal(size=(5, 3)), 2, dims=(0,), back=True)
         yield Sample(rng.normal(size=(0, 2)), 1, dims=(0,), back=False)
+
+    @Decomposed
+    def onnx(x: Tensor, *shifts: int, dims: tuple[int, ...], back: bool) -> Tensor:
+        for shift, d in zip(shifts, dims, strict=True):
+            size = x._type.shape[d]
+            places = ops.arange(size) + (shift if back else -shift)
+            x = x.index_select(d, ops.remainder(places, ops.tensor(0) + size))
+        return x
 
 
 # ---- order

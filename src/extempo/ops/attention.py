@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes
@@ -129,6 +129,21 @@ class ScaledDotProductAttention(Op):
         dead = np.array([[True, False], [False, False], [True, True]])
         yield Sample(draw(2, 3, 4), draw(2, 2, 4), draw(2, 2, 3), dead, 0.5, is_causal=False)
         yield Sample(draw(0, 3, 4), draw(0, 2, 4), draw(0, 2, 4), None, 0.5, is_causal=False)
+
+    @Decomposed
+    def onnx(query: Tensor, key: Tensor, value: Tensor, mask: Any, scale: Any, *, is_causal: bool) -> Tensor:
+        wide = [x.float() if x.dtype.itemsize == 2 else x for x in (query, key, value)]
+        scores = ops.matmul(wide[0] * scale, wide[1].mT)
+        if is_causal:
+            n_queries, n_keys = scores._type.shape[-2:]
+            is_before = ops.ge(ops.arange(n_queries).unsqueeze(1), ops.arange(n_keys))
+            scores = ops.where(is_before, scores, -math.inf)
+        if mask is not None:
+            scores = ops.where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask.to(scores.dtype)
+        weights = ops.softmax(scores, -1)
+        if is_causal or mask is not None:  # a query that may attend to nothing gets zeros
+            weights = ops.where(ops.ne(scores, -math.inf).any(-1, keepdim=True), weights, 0.0)
+        return ops.matmul(weights, wide[2])
 
 
 def scaled_dot_product_attention(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, bool_, broadcast_shapes
@@ -99,6 +99,8 @@ class AttentionGradient(Op):
         yield Sample(draw(2, 3, 4), draw(2, 3, 4), draw(2, 3, 4), draw(2, 3, 4), 0.5, is_causal=True)
         yield Sample(draw(2, 2, 3, 2), draw(2, 1, 3, 4), draw(2, 5, 4), draw(5, 2), 0.3, is_causal=False)
         yield Sample(draw(0, 3, 4), draw(0, 3, 4), draw(0, 2, 4), draw(0, 2, 4), 0.5, is_causal=False)
+
+    onnx = GRADIENTS_ONLY
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, is_causal: bool) -> Tensor:

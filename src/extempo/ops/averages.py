@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
@@ -88,6 +88,24 @@ class AvgPool(Op):
         yield Sample(draw(2, 9, 9), None, **pool_attrs((9, 9), (9, 9), (0, 0), True, counts=(1, 1)))
         yield Sample(np.empty((0, 2, 4)), None, **pool_attrs((2,), (2,), (0,), True, counts=(2,)))
 
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, divisor: Any, *, kernel: Sizes, stride: Sizes, padding: Sizes, counts: Sizes, include_pad: bool
+    ) -> Any:
+        lead, sizes = x.shape[: x.ndim - len(kernel)], x.shape[x.ndim - len(kernel) :]
+        planes = b.reshape(x, (b.product(lead), 1, *sizes))
+        planes, pads = b.window_pads(planes, kernel, stride, padding, (1,) * len(kernel), counts, 0.0)
+        has_borders = divisor is not None or any(pads) or any(isinstance(s, int) for s in sizes)
+        mean = b.AveragePool(planes, kernel_shape=kernel, strides=stride, pads=pads, count_include_pad=1)
+        if has_borders:
+            if not all(isinstance(s, int) for s in (*sizes, *counts)):
+                if not include_pad or divisor is not None:
+                    b.refuse("what lies in each window is known for fixed sizes only; use divisor_override and padding 0")
+            else:
+                divisors = _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, np.dtype(np.float64))
+                mean = b.Mul(mean, b.constant(math.prod(kernel) / divisors, x.dtype))
+        return b.reshape(mean, (*lead, *counts))
+
 
 class AvgPoolGrad(Op):
     """The adjoint of AvgPool: each element, divided, is added to all that lie in its window."""
@@ -140,6 +158,8 @@ class AvgPoolGrad(Op):
         yield Sample(draw(2, 4, 3), 5, **pool_attrs((2, 3), (1, 2), (0, 1), True, sizes=(5, 6)))
         yield Sample(draw(2, 3, 4), None, **pool_attrs((2, 3), (2, 2), (1, 1), False, sizes=(5, 6)))
         yield Sample(np.empty((0, 2, 2)), None, **pool_attrs((2,), (2,), (0,), True, sizes=(4,)))
+
+    onnx = GRADIENTS_ONLY
 
 
 def pool_attrs(kernel: Sizes, stride: Sizes, padding: Sizes, include_pad: bool, **size: Sizes) -> dict[str, Any]:

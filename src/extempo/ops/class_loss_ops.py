@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -77,6 +77,17 @@ class CrossEntropy(Op):
         yield Sample(rng.normal(size=(2, 3)) * 1000, np.array([0, 2]), -100, dim=1, reduction="none")
         yield Sample(np.empty((0, 3)), np.empty(0, np.int64), -100, dim=1, reduction="none")
 
+    @Decomposed
+    def onnx(logits: Tensor, target: Any, ignore: int, *, dim: int, reduction: str) -> Tensor:
+        target = (target if isinstance(target, Tensor) else ops.tensor(target)).long()
+        keep = ops.ne(target, ignore)
+        index = ops.where(keep, target, 0).unsqueeze(dim)
+        wide = logits.float() if logits.dtype.itemsize == 2 else logits
+        loss = ops.where(keep, -ops.log_softmax(wide, dim).gather(dim, index).squeeze(dim), 0.0)
+        if reduction == "none":
+            return loss
+        return loss.sum() if reduction == "sum" else loss.sum() / keep.sum().to(loss.dtype)
+
 
 class CrossEntropyBackward(Op):
     """The gradient of `CrossEntropy` with respect to the scores, from the cotangent g of its result."""
@@ -141,6 +152,8 @@ class CrossEntropyBackward(Op):
             g = rng.normal(size=() if whole else np.shape(target))
             if np.abs(logits).max(initial=0.0) < 100.0:  # the slopes of steep ones are no differences
                 yield Sample(np.asarray(g), *sample.inputs, **sample.attrs)
+
+    onnx = GRADIENTS_ONLY
 
 
 def _per_sample(target: Any, logits: Tensor, dim: int) -> Tensor:

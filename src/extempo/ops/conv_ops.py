@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_
@@ -145,6 +145,13 @@ class Conv(Op):
         )
         yield Sample(draw(0, 2, 4), draw(3, 2, 2), None, **conv_attrs((1,), (0,), (1,), (3,)))
 
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, w: Any, bias: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, counts: Sizes
+    ) -> Any:
+        x, pads = b.window_pads(x, w.shape[2:], stride, padding, dilation, counts, 0.0)
+        return b.Conv(x, w, bias, strides=stride, pads=pads, dilations=dilation, group=groups)
+
 
 class ConvTranspose(Op):
     """The adjoint of Conv in its input. x: (batch, channel, *spatial), w: (channel, output / groups, *kernel)."""
@@ -211,6 +218,19 @@ class ConvTranspose(Op):
         yield Sample(draw(2, 2, 2, 3), draw(2, 3, 3, 2), None, **conv_attrs((2, 1), (1, -1), (1, 2), (4, 6)))
         yield Sample(draw(1, 1, 2), draw(1, 1, 1), draw(1), **conv_attrs((3,), (0,), (1,), (5,)))
         yield Sample(draw(0, 2, 4), draw(2, 3, 2), None, **conv_attrs((1,), (0,), (1,), (5,)))
+
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, w: Any, bias: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, counts: Sizes
+    ) -> Any:
+        y = b.ConvTranspose(x, w, strides=stride, dilations=dilation, group=groups)
+        ends = []
+        for d, (s, p, dil, n) in enumerate(zip(stride, padding, dilation, counts, strict=True)):
+            full = b.plus(b.times(b.plus(x.shape[2 + d], -1), s), (w.shape[2 + d] - 1) * dil + 1)
+            ends.append(b.plus(b.plus(n, p), b.times(full, -1)))
+        if any(p != 0 for p in (*padding, *ends)):  # what is cut off, or lies beyond
+            y = b.Pad(y, [0, 0, *(-p for p in padding), 0, 0, *ends])
+        return y if bias is None else b.Add(y, b.reshape(bias, (1, -1, *(1,) * len(counts))))
 
 
 class ConvWeightGrad(Op):
@@ -288,6 +308,8 @@ class ConvWeightGrad(Op):
         yield Sample(draw(2, 4, 5), draw(2, 6, 3), **attrs((2,), (1,), (1,), (2,), 2))
         yield Sample(draw(2, 3, 4), draw(2, 3, 2), **attrs((1,), (0,), (1,), (3,), 3))
         yield Sample(draw(0, 2, 4), draw(0, 3, 3), **attrs((1,), (0,), (1,), (2,)))
+
+    onnx = GRADIENTS_ONLY
 
 
 def conv_attrs(stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes, groups: int = 1) -> dict[str, Any]:

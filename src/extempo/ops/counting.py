@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
@@ -111,6 +111,12 @@ class Searchsorted(Op):
         yield Sample(rows, values, right=False, out_int32=False)
         yield Sample(np.empty((2, 0)), np.zeros((2, 3)), right=False, out_int32=False)
 
+    @Decomposed
+    def onnx(sequence: Tensor, values: Tensor, *, right: bool, out_int32: bool) -> Tensor:
+        rows = sequence if sequence.ndim == 1 else sequence.unsqueeze(-2)
+        is_before = (ops.le if right else ops.lt)(rows, values.unsqueeze(-1))
+        return is_before.sum(-1)
+
 
 @method
 @teaching
@@ -173,6 +179,8 @@ class Isin(Op):
         yield Sample(rng.integers(0, 6, size=(3, 4)), np.array([1, 4]))
         yield Sample(rng.integers(0, 3, size=()), np.empty(0, np.int64))
 
+    onnx = Decomposed(lambda x, tests: ops.eq(x.unsqueeze(-1), tests.flatten()).any(-1))
+
 
 @also_named(element="elements", test_element="test_elements")
 def isin(
@@ -213,6 +221,7 @@ class Unique(Op):
         yield Sample(np.array([3.0, 1.0, 3.0]), np.array([1.0, 3.0]))
 
     lower = Refuse("its values are there already")
+    onnx = staticmethod(lambda b, x, found: found)
 
 
 def _results(found: tuple[Array, Array, Array], input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
@@ -412,6 +421,20 @@ class Histc(Op):
         yield Sample(rng.normal(size=(3, 4)), -1.0, 1.0, bins=4)
         yield Sample(rng.normal(size=(5,)), 0, 0, bins=3)
         yield Sample(np.empty((0,)), 0, 0, bins=2)
+
+    @Decomposed
+    def onnx(x: Tensor, low: Any, high: Any, *, bins: int) -> Tensor:
+        values = x.double().flatten()
+        low, high = (ops.tensor(float(n)).double() for n in (low, high))
+        if x._type.numel() != 0:
+            is_open = ops.eq(low, high)
+            low, high = ops.where(is_open, values.amin(), low), ops.where(is_open, values.amax(), high)
+        is_point = ops.eq(low, high)
+        low, high = ops.where(is_point, low - 1.0, low), ops.where(is_point, high + 1.0, high)
+        inside = ops.logical_and(ops.ge(values, low), ops.le(values, high))
+        places = ops.minimum(ops.floor((values - low) / (high - low) * bins), float(bins - 1))
+        hits = ops.eq(places.unsqueeze(-1), ops.arange(bins).double())
+        return ops.logical_and(hits, inside.unsqueeze(-1)).sum(0).to(x.dtype)
 
 
 @method

@@ -56,6 +56,7 @@ class Tril(_Triangle):
 
     numpy = staticmethod(lambda x, diagonal: np.tril(x, diagonal))
     lower = Routine("tril")
+    onnx = staticmethod(lambda b, x, diagonal: b.Trilu(b.plain(x), b.size(diagonal), upper=0))
 
 
 class Triu(_Triangle):
@@ -63,6 +64,7 @@ class Triu(_Triangle):
 
     numpy = staticmethod(lambda x, diagonal: np.triu(x, diagonal))
     lower = Routine("triu")
+    onnx = staticmethod(lambda b, x, diagonal: b.Trilu(b.plain(x), b.size(diagonal), upper=1))
 
 
 @method

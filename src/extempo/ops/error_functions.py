@@ -38,6 +38,7 @@ class Erfc(FloatingFunction):
 
     numpy = staticmethod(kernels.erfc)
     vjp = staticmethod(lambda g, y, x: (g * (ops.exp(-(x * x)) * -_TWO_OVER_ROOT_PI),))
+    onnx = "kernel"
 
 
 class Erfcx(TableFunction):

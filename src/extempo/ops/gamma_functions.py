@@ -89,7 +89,6 @@ def _incomplete_gamma(flow: Any, a: Any, x: Any, upper: bool) -> Tensor:
 
     They are those of `backends.numpy.special`, without its expansions for arguments in the thousands.
     """
-    result = (a if isinstance(a, Tensor) else x).dtype
     a, x = ops.broadcast_tensors(*(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (a, x)))
     inside = ops.logical_and(ops.logical_and(a > 0.0, x > 0.0), ops.logical_and(ops.isfinite(a), ops.isfinite(x)))
     safe_a, safe_x = ops.where(inside, a, 1.0), ops.where(inside, x, 1.0)
@@ -125,8 +124,7 @@ def _incomplete_gamma(flow: Any, a: Any, x: Any, upper: bool) -> Tensor:
         ops.logical_and(ops.eq(a, math.inf), ops.logical_and(ops.logical_not(x <= 0.0), ops.ne(x, math.inf))),
     )
     found = ops.where(inside, high if upper else low, math.nan)
-    found = ops.where(full, 0.0 if upper else 1.0, ops.where(none, 1.0 if upper else 0.0, found))
-    return found.to(result)
+    return ops.where(full, 0.0 if upper else 1.0, ops.where(none, 1.0 if upper else 0.0, found))
 
 
 class _IncompleteGamma(Elementwise, abstract=True):

@@ -12,10 +12,10 @@ import numpy as np
 
 from .. import ops
 from ..core.context import no_grad
-from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
-from ..core.types import InputType, TensorType, int64
+from ..core.types import InputType, TensorType, count, int64
 from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
@@ -78,6 +78,10 @@ class Embedding(Op):
         yield Sample(weight, np.array([1, 1, 3]), None, by_frequency=False)
         yield Sample(weight, 3, None, by_frequency=False)
         yield Sample(weight, np.empty(0, np.int64), None, by_frequency=False)
+
+    @staticmethod
+    def onnx(b: Any, weight: Any, rows: Any, padding: Any, *, by_frequency: bool) -> Any:
+        return b.Gather(weight, b.cast(b.value(rows, int64), int64), axis=0)
 
 
 def _unpadded(table: Tensor, padding: int | None, n_rows: int) -> Tensor:
@@ -148,6 +152,12 @@ class SumRows(Op):
         yield Sample(rng.normal(size=(3,)), 2, n_rows=5)
         yield Sample(rng.normal(size=(2, 2, 3)), np.array([[1, 0], [1, 1]]), n_rows=2)
         yield Sample(np.empty((0, 3)), np.empty(0, np.int64), n_rows=2)
+
+    @Decomposed
+    def onnx(x: Tensor, rows: Any, *, n_rows: int) -> Tensor:
+        places = rows.flatten() if isinstance(rows, Tensor) else ops.tensor([rows])
+        vectors = x.reshape(count(x._type.shape[:-1]), x._type.shape[-1])
+        return ops.zeros(n_rows, x._type.shape[-1], dtype=x.dtype).index_add(0, places, vectors)
 
 
 def _as_rows(op: str, input: Rows) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, int64
@@ -91,6 +91,22 @@ class MaxPool(Op):
         )
         yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
 
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+    ) -> tuple[Any, Any]:
+        lead, sizes = x.shape[: x.ndim - len(kernel)], x.shape[x.ndim - len(kernel) :]
+        planes = b.reshape(x, (b.product(lead), 1, *sizes))
+        _, pads = b.window_pads(planes, kernel, stride, padding, dilation, counts, None)
+        values, places = b.emit(
+            "MaxPool", planes, kernel_shape=kernel, strides=stride, pads=pads, dilations=dilation, n_results=2,
+            result=(x.dtype, int64),
+        )  # fmt: skip
+        # ONNX counts through all planes.
+        first = b.Mul(b.range(b.product(lead)), b.size(b.product(sizes)))
+        places = b.Sub(places, b.reshape(first, (-1, 1, *(1,) * len(kernel))))
+        return b.reshape(values, (*lead, *counts)), b.reshape(places, (*lead, *counts))
+
 
 class MaxPoolGrad(Op):
     """Zeros, to which each element of g is added at the flat spatial place that its index names."""
@@ -136,6 +152,8 @@ class MaxPoolGrad(Op):
         yield Sample(rng.normal(size=(2, 1, 2)), np.array([[[0, 5]], [[5, 5]]]), sizes=(2, 3))
         yield Sample(np.empty((0, 2)), np.empty((0, 2), np.int64), sizes=(3,))
 
+    onnx = GRADIENTS_ONLY
+
 
 class Unpool(Op):
     """Zeros along a last dimension of `size`, with each element written where its index says.
@@ -168,6 +186,10 @@ class Unpool(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), np.array([[0, 4, 1], [3, 2, 0]]), size=5)
         yield Sample(np.empty((0, 2)), np.empty((0, 2), np.int64), size=3)
+
+    @staticmethod
+    def onnx(b: Any, x: Any, indices: Any, *, size: Any) -> Any:
+        return b.scattered(b.full((*x.shape[:-1], size), 0, x.dtype), indices, x, x.ndim - 1, None)
 
 
 def _smallest(d: np.dtype[Any]) -> Any:

@@ -116,6 +116,18 @@ class VectorNorm(Op):
         yield Sample(rng.normal(size=()), ord=2.0, dim=(), keepdim=False)
         yield Sample(np.empty((0, 3)), ord=2.0, dim=(0,), keepdim=False)
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if ord == 2:
+            return b.Sqrt(b.reduce("ReduceSum", b.Mul(x, x), dim, keepdim))
+        size = b.Abs(x)
+        if math.isinf(ord):
+            return b.reduce("ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
+        if ord == 0:
+            return b.reduce("ReduceSum", b.cast(b.Greater(size, 0.0), x.dtype), dim, keepdim)
+        total = b.reduce("ReduceSum", size if ord == 1 else b.Pow(size, ord), dim, keepdim)
+        return total if ord == 1 else b.Pow(total, 1.0 / ord)
+
 
 @also_named(input="x")
 def vector_norm(

@@ -55,6 +55,12 @@ class ConstantPad(Op):
         yield Sample(rng.normal(size=(2, 3)), 1.5, widths=((0, 1), (2, 0)))
         yield Sample(rng.normal(size=(0,)), 0.0, widths=((1, 1),))
 
+    @staticmethod
+    def onnx(b: Any, x: Any, value: Any, *, widths: tuple[tuple[int, int], ...]) -> Any:
+        pads = [before for before, _ in widths] + [after for _, after in widths]
+        narrow = b.plain(x)
+        return b.Pad(narrow, pads, b.value(value, narrow.dtype)) if widths else x
+
 
 def _widths(x: Tensor, pad: Sequence[int], op: str) -> list[tuple[int, int]]:
     """(before, after) for every dimension, from PyTorch's list that begins with the last one."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Op, Refuse, Rng, Sample
+from .. import ops
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.types import TensorType
+from ..core.types import TensorType, count, int64
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
+from .padding import ConstantPad
 from .reduce import wide
 from .windows import Ints, as_ints, n_windows, padded, per_sample, places, windows
 
@@ -53,6 +55,17 @@ class Patches(Op):
         )
         yield Sample(rng.normal(size=(2, 5)), size=(5,), kernel=(2,), dilation=(1,), padding=(0,), stride=(1,))
 
+    @Decomposed
+    def onnx(x: Tensor, *, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+        counts = _patch_counts(size, kernel, dilation, padding, stride)
+        n, lead = len(size), x.ndim - len(size)
+        x = apply(ConstantPad, (x, 0), {"widths": (*((0, 0),) * lead, *((p, p) for p in padding))})
+        for i in reversed(range(n)):
+            places = ops.arange(kernel[i]).unsqueeze(1) * dilation[i] + ops.arange(counts[i]) * stride[i]
+            x = x.index_select(lead + i, places.flatten()).unflatten(lead + i, (kernel[i], counts[i]))
+        order = (*range(lead), *range(lead, lead + 2 * n, 2), *range(lead + 1, lead + 2 * n, 2))
+        return x.permute(order)
+
 
 class PatchSum(Op):
     """The adjoint of Patches: each window added where it came from, (*lead, *kernel, *counts) -> (*lead, *size)."""
@@ -91,6 +104,24 @@ class PatchSum(Op):
         x = rng.normal(size=(2, 2, 3, 5, 2))
         yield Sample(x, size=(5, 6), kernel=(2, 3), dilation=(2, 1), padding=(1, 0), stride=(1, 2))
         yield Sample(rng.normal(size=(2, 4)), size=(5,), kernel=(2,), dilation=(1,), padding=(0,), stride=(1,))
+
+    @Decomposed
+    def onnx(x: Tensor, *, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+        n = len(size)
+        shape = x._type.shape
+        lead, counts = shape[: x.ndim - 2 * n], shape[x.ndim - n :]
+        wide = [s + 2 * p for s, p in zip(size, padding, strict=True)]
+        places = ops.zeros((1,) * (2 * n), dtype=int64)
+        for i in range(n):
+            along = ops.arange(kernel[i]).unsqueeze(1) * dilation[i] + ops.arange(counts[i]) * stride[i]
+            beside = [kernel[i] if d == i else counts[i] if d == n + i else 1 for d in range(2 * n)]
+            places = places * wide[i] + along.reshape(beside)
+        rows = x.reshape(count(lead), count(shape[len(lead) :]))
+        canvas = ops.zeros(count(lead), count(wide), dtype=x.dtype).index_add(1, places.flatten(), rows)
+        canvas = canvas.reshape(*lead, *wide)
+        for i in range(n):
+            canvas = canvas.narrow(len(lead) + i, padding[i], size[i])
+        return canvas
 
 
 def _patch_counts(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -77,6 +77,7 @@ class _SequenceGradient(Op, abstract=True):
     ragged = IN_GRADIENTS_ONLY
     vjp = Refuse(_TWICE)
     saves = ()
+    onnx = GRADIENTS_ONLY
 
 
 class LstmSequence(Op):
@@ -155,6 +156,13 @@ class LstmSequence(Op):
             inputs = _drawn_inputs(rng, sizes, 4 * n, k != 1)
             others = _drawn(rng, ((4 * n, n), (n_sequences, n), (n_sequences, n)))
             yield Sample(*inputs, *others, np.array(sizes, np.int64), backwards=backwards)
+
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, input_weight: Any, input_bias: Any, weight: Any, h: Any, c: Any, sizes: Any, *, backwards: bool
+    ) -> tuple[Any, ...]:
+        rows, h, c = b.recurrent("LSTM", x, (input_weight, weight), (input_bias, None), (h, c), sizes, backwards)
+        return rows, h, c, None, None, None
 
 
 class LstmSequenceGradient(_SequenceGradient):
@@ -298,6 +306,13 @@ class GruSequence(Op):
             own = weight, bias if k % 2 == 0 else None, h
             yield Sample(*inputs, *own, np.array(sizes, np.int64), backwards=backwards)
 
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, input_weight: Any, input_bias: Any, weight: Any, bias: Any, h: Any, sizes: Any, *, backwards: bool
+    ) -> tuple[Any, ...]:
+        rows, h = b.recurrent("GRU", x, (input_weight, weight), (input_bias, bias), (h,), sizes, backwards)
+        return rows, h, None, None
+
 
 class GruSequenceGradient(_SequenceGradient):
     """The gradients of GruSequence's gates, of what comes from the state in its place, and of the initial state.
@@ -410,6 +425,14 @@ class RnnSequence(Op):
         for k, (n, n_sequences, sizes, backwards) in enumerate(_cases()):
             inputs, own = _drawn_inputs(rng, sizes, n, k != 1), _drawn(rng, ((n, n), (n_sequences, n)))
             yield Sample(*inputs, *own, np.array(sizes, np.int64), relu=k % 2 == 1, backwards=backwards)
+
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, input_weight: Any, input_bias: Any, weight: Any, h: Any, sizes: Any, *, relu: bool, backwards: bool
+    ) -> tuple[Any, ...]:
+        name = "Relu" if relu else "Tanh"
+        rows, h = b.recurrent("RNN", x, (input_weight, weight), (input_bias, None), (h,), sizes, backwards, name)
+        return rows, h, None
 
 
 class RnnSequenceGradient(_SequenceGradient):

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import is_grad_enabled
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -44,6 +44,13 @@ def _pairs(query: Array, key: Array, offsets: Sequence[Array]) -> Iterator[tuple
 
 def _part(x: Any, row: slice) -> Any:
     return x[..., row, :]
+
+
+def _row_and_place(offsets: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Of n elements in rows, the row of each and its place there."""
+    places = ops.arange(n)
+    row = ops.le(offsets[1:].unsqueeze(0), places.unsqueeze(1)).sum(1)
+    return row, places - offsets.index_select(0, row)
 
 
 class RowAttention(Op):
@@ -117,6 +124,20 @@ class RowAttention(Op):
         for lead, queries, keys, is_causal in _cases():
             yield Sample(*_drawn(rng, lead, queries, keys), 0.5, is_causal=is_causal)
 
+    @Decomposed
+    def onnx(
+        query: Tensor, key: Tensor, value: Tensor, query_offsets: Tensor, key_offsets: Tensor, scale: Any, *,
+        is_causal: bool,
+    ) -> Tensor:  # fmt: skip
+        """By one mask over all queries and keys: ONNX has no rows of different lengths."""
+        query_row, query_place = _row_and_place(query_offsets, query._type.shape[-2])
+        key_row, key_place = _row_and_place(key_offsets, key._type.shape[-2])
+        allowed = ops.eq(query_row.unsqueeze(1), key_row)
+        if is_causal:
+            allowed = ops.logical_and(allowed, ops.ge(query_place.unsqueeze(1), key_place))
+        attrs = {"is_causal": False}
+        return apply(ScaledDotProductAttention, (query, key, value, allowed, scale), attrs)  # type: ignore[no-any-return] # a tensor
+
 
 class RowAttentionGradient(Op):
     """The gradients of RowAttention's query, key and value, given that of its result. The weights are not kept."""
@@ -147,6 +168,8 @@ class RowAttentionGradient(Op):
             query, key, value, *offsets = _drawn(rng, lead, queries, keys)
             g = rng.normal(size=(*query.shape[:-1], value.shape[-1]))
             yield Sample(g, query, key, value, *offsets, 0.5, is_causal=is_causal)
+
+    onnx = GRADIENTS_ONLY
 
 
 def _gradients_by_row(

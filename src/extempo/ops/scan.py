@@ -6,16 +6,17 @@ of products and log-sums are linear recurrences, which need no division and so a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.types import TensorType, as_dtype, dtype, int64
+from ..core.types import TensorType, as_dtype, bool_, dtype, int64
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import inplace_method, numpy_method
@@ -25,6 +26,38 @@ if TYPE_CHECKING:
     from ..ragged_tensors.rows import Rows
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+
+def _stepped(flow: Any, combine: Any, x: Tensor, dim: int, start: Any, reverse: bool) -> Tensor:
+    """What comes of combining all elements up to each one, by a loop."""
+
+    def step(before: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+        y = combine(before, given)
+        return y, y
+
+    shape = (*x._type.shape[:dim], *x._type.shape[dim + 1 :])
+    _, stacked = flow.scan(step, ops.full(shape, start, dtype=x.dtype), x, dim=dim, reverse=reverse)
+    return stacked.movedim(0, dim)  # type: ignore[no-any-return] # a tensor
+
+
+def best_so_far(flow: Any, wins: Any, x: Tensor, dim: int, is_first: Tensor | None = None) -> Tensor:
+    """Where the best element up to each one is, by a loop: the last of equal ones, and a NaN before all others.
+
+    is_first: at which steps a search begins, beside the first.
+    """
+
+    def step(state: tuple[Tensor, ...], given: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+        n, best, place = state
+        is_better = ops.logical_or(wins(given[0], best), ops.isnan(given[0]))
+        is_better = ops.logical_or(ops.logical_or(ops.eq(n, 0), given[1]), is_better)
+        place = ops.where(is_better, n, place)
+        return (n + 1, ops.where(is_better, given[0], best), place), place
+
+    moved = x.movedim(dim, 0)
+    none = ops.zeros((moved._type.shape[0],), dtype=bool_) if is_first is None else is_first
+    start = ops.tensor(0), ops.zeros(moved._type.shape[1:], dtype=x.dtype), ops.zeros(moved._type.shape[1:], dtype=int64)
+    _, places = flow.scan(step, start, (moved, none))
+    return places.movedim(0, dim)  # type: ignore[no-any-return] # a tensor
 
 
 class _Scan(Op, abstract=True):
@@ -75,6 +108,10 @@ class Cumsum(_Total):
     def ragged(rows: Rows, x: Tensor, *, reverse: bool) -> Tensor:
         return apply(ops.segments.SegmentCumsum, (x, *rows.segments), {"reverse": reverse})
 
+    @staticmethod
+    def onnx(b: Any, x: Any, *, dim: int, reverse: bool) -> Any:
+        return b.CumSum(b.cast(x, x.dtype if x.dtype.is_floating_point else int64), b.size(dim), reverse=int(reverse))
+
 
 class Cumprod(_Total):
     """The running product; integers and bools give int64."""
@@ -88,6 +125,10 @@ class Cumprod(_Total):
         # y[i] = (product before k) * x[k] * (product from k to i), so what is behind k adds up as a recurrence.
         behind = recurrence(_shifted(x, dim, 1.0, not reverse), g, dim, not reverse)
         return (_shifted(y, dim, 1.0, reverse) * behind,)
+
+    @Decomposed
+    def onnx(flow: Any, x: Tensor, *, dim: int, reverse: bool) -> Tensor:
+        return _stepped(flow, ops.mul, x if x.is_floating_point() else x.long(), dim, 1, reverse)
 
 
 class Recurrence(_Scan):
@@ -126,6 +167,16 @@ class Recurrence(_Scan):
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), dim=1, reverse=False)
         yield Sample(rng.normal(size=(5, 2)), rng.normal(size=(5, 2)), dim=0, reverse=True)
         yield Sample(np.empty((2, 0)), np.empty((2, 0)), dim=1, reverse=False)
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, b: Tensor, *, dim: int, reverse: bool) -> Tensor:
+        def step(before: Tensor, given: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            y = given[0] * before + given[1]
+            return y, y
+
+        shape = (*b._type.shape[:dim], *b._type.shape[dim + 1 :])
+        _, stacked = flow.scan(step, ops.zeros(shape, dtype=b.dtype), (a, b), dim=dim, reverse=reverse)
+        return stacked.movedim(0, dim)
 
 
 def recurrence(a: Tensor, b: Tensor, dim: int, reverse: bool) -> Tensor:
@@ -173,6 +224,8 @@ class Logcumsumexp(_Scan):
         yield Sample(rng.normal(size=(4, 2)) * 3.0 + 1000.0, dim=0)  # exp() of these overflows
         yield Sample(np.empty((2, 0)), dim=1)
 
+    onnx = Decomposed(lambda flow, x, *, dim: _stepped(flow, ops.logaddexp, x, dim, -math.inf, False))
+
 
 def _difference(a: Tensor, b: Tensor) -> Tensor:
     """a - b, and 0 rather than NaN where b is -inf."""
@@ -213,12 +266,14 @@ class Cummax(_RunningPlace):
     """Where the running maximum was last met."""
 
     numpy = _running_place(np.maximum)
+    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, ops.ge, x, dim))
 
 
 class Cummin(_RunningPlace):
     """Where the running minimum was last met."""
 
     numpy = _running_place(np.minimum)
+    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, ops.le, x, dim))
 
 
 # ---- functions

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, from_array
-from ..core.types import TensorType
+from ..core.types import TensorType, int64
 from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError, ShapeError
 from .index_ops import LastWritten
@@ -84,6 +84,12 @@ class Gather(Op):
         yield Sample(rng.normal(size=(3, 4)), rng.integers(0, 4, size=(2, 3)), dim=1)
         yield Sample(rng.normal(size=(3,)), np.empty((0,), np.int64), dim=0)
 
+    @staticmethod
+    def onnx(b: Any, x: Any, index: Any, *, dim: int) -> Any:
+        if not x.ndim or not index.ndim:
+            return b.reshape(b.GatherElements(b.reshape(x, (-1,)), b.reshape(b.cast(index, int64), (-1,))), index.shape)
+        return b.GatherElements(x, b.cast(index, int64), axis=dim)
+
 
 class GatherEmbed(Op):
     """Zeros of the given shape with the input added where the index points along one dimension: `Gather`'s adjoint."""
@@ -113,6 +119,8 @@ class GatherEmbed(Op):
         yield Sample(rng.normal(size=(5, 4)), rng.integers(0, 3, size=(5, 4)), dim=0, shape=(3, 4))
         yield Sample(rng.normal(size=(2, 3)), rng.integers(0, 4, size=(2, 3)), dim=1, shape=(3, 4))
         yield Sample(rng.normal(size=(0,)), np.empty((0,), np.int64), dim=0, shape=(3,))
+
+    onnx = GRADIENTS_ONLY
 
 
 class Scatter(Op):
@@ -164,6 +172,10 @@ class Scatter(Op):
         yield Sample(x, np.array([[2, 0], [1, 3]]), rng.normal(size=(2, 2)), dim=1, accumulate=False)
         yield Sample(x, np.array([[2, 0], [1, 3]]), 1.5, dim=1, accumulate=False)
         yield Sample(x, np.empty((0, 0), np.int64), rng.normal(size=(0, 0)), dim=0, accumulate=True)
+
+    @staticmethod
+    def onnx(b: Any, x: Any, index: Any, src: Any, *, dim: int, accumulate: bool) -> Any:
+        return b.scattered(x, index, src, dim, "add" if accumulate else None)
 
 
 UFUNCS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -217,6 +229,14 @@ class ScatterReduce(Op):
         for reduce in UFUNCS:
             yield Sample(x, index, src, dim=0, reduce=reduce, include_self=True)
             yield Sample(x, index, src, dim=0, reduce=reduce, include_self=False)
+
+    @staticmethod
+    def onnx(b: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str, include_self: bool) -> Any:
+        if reduce != "prod":
+            b.require(18, "ScatterElements by extremes")
+        if not include_self:
+            x = b.scattered(x, index, b.constant(_identity(reduce, x.dtype.numpy), x.dtype), dim, None)
+        return b.scattered(x, index, src, dim, {"prod": "mul", "amax": "max", "amin": "min"}[reduce])
 
 
 def _extreme_gradients(

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .. import ops
-from ..core.op import REGISTRY, Op, Refuse, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, REGISTRY, Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, int64
 from ..dispatch.dispatcher import apply
-from ..errors import DtypeError, IndexRangeError
+from ..errors import DtypeError, IndexRangeError, UnsupportedError
 from .reduce import sum_dtype, wide
+from .scan import best_so_far
 from .softmaxes import LogSoftmax, LogSoftmaxBackward, Softmax, SoftmaxBackward
 
 if TYPE_CHECKING:
@@ -84,6 +85,30 @@ class _Segments(Op, abstract=True):
 # ---- sums
 
 
+def row_count(offsets: Tensor) -> int:
+    """How many rows there are."""
+    return offsets._type.shape[0] - 1
+
+
+# In other ops, for exports, which know no rows.
+
+
+def _row_sums(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    return ops.zeros((row_count(offsets), *x._type.shape[1:]), dtype=x.dtype).index_add(0, row_of, x)
+
+
+def _row_extremes(x: Tensor, offsets: Tensor, row_of: Tensor, reduce: str) -> Tensor:
+    limit = _limit(x.dtype.numpy, largest=reduce == "amin")
+    start = ops.full((row_count(offsets), *x._type.shape[1:]), limit, dtype=x.dtype)
+    index = row_of.reshape(-1, *(1,) * (x.ndim - 1)).expand(x._type.shape)
+    return ops.scatter_reduce(start, 0, index, x, reduce, include_self=True)
+
+
+def _below_row_tops(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    tops = _row_extremes(x, offsets, row_of, "amax")
+    return x - ops.where(ops.isinf(tops), 0.0, tops).index_select(0, row_of)
+
+
 class SegmentSum(_Segments):
     """The sum of each row; integers and bools give int64."""
 
@@ -102,6 +127,10 @@ class SegmentSum(_Segments):
 
     samples = staticmethod(_samples)
 
+    @Decomposed
+    def onnx(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+        return _row_sums(x if x.is_floating_point() else x.long(), offsets, row_of)
+
 
 class SegmentSpread(_Segments):
     """For each element what belongs to its row: the transpose of `SegmentSum`."""
@@ -118,6 +147,8 @@ class SegmentSpread(_Segments):
         for sample in _samples(rng):
             x, offsets, row_of = sample.inputs
             yield Sample(rng.normal(size=(offsets.size - 1, *x.shape[1:])), offsets, row_of)
+
+    onnx = staticmethod(lambda b, t, offsets, row_of: b.Gather(t, row_of, axis=0))
 
 
 def segment_sum(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
@@ -170,6 +201,8 @@ class SegmentAmax(_SegmentExtreme):
         x = np.asarray(x, wide(x))
         return _reduced(x, offsets, x.dtype, lambda row: np.max(row, axis=0, initial=_limit(x.dtype, largest=False)))
 
+    onnx = Decomposed(lambda x, offsets, row_of: _row_extremes(x, offsets, row_of, "amax"))
+
 
 class SegmentAmin(_SegmentExtreme):
     """The smallest element of each row."""
@@ -180,6 +213,8 @@ class SegmentAmin(_SegmentExtreme):
     def numpy(x: Array, offsets: Array, row_of: Array) -> Array:
         x = np.asarray(x, wide(x))
         return _reduced(x, offsets, x.dtype, lambda row: np.min(row, axis=0, initial=_limit(x.dtype, largest=True)))
+
+    onnx = Decomposed(lambda x, offsets, row_of: _row_extremes(x, offsets, row_of, "amin"))
 
 
 # ---- places
@@ -228,6 +263,31 @@ class SegmentPlaces(_Segments):
         yield Sample(x, offsets, op="topk", attrs=(("k", 2), ("largest", True)))
         yield Sample(x, offsets, 2, op="kthvalue", attrs=())
 
+    @Decomposed
+    def onnx(flow: Any, x: Tensor, offsets: Tensor, *numbers: Any, op: str, attrs: Any) -> Tensor:
+        """By a sort of all elements, then a stable one of their rows."""
+        found = dict(attrs)
+        descending = found.get("descending", op == "argmax" or found.get("largest", False))
+        n_rows = row_count(offsets)
+        row_of = ops.le(offsets.narrow(0, 1, n_rows), ops.arange(x._type.shape[0]).unsqueeze(1)).sum(1)
+        starts = offsets.narrow(0, 0, n_rows)
+        beside = (-1, *(1,) * (x.ndim - 1))
+        before = starts.index_select(0, row_of).reshape(beside)
+        if op in ("cummax", "cummin"):
+            is_first = ops.eq(before.flatten(), ops.arange(x._type.shape[0]))
+            return best_so_far(flow, ops.ge if op == "cummax" else ops.le, x, 0, is_first) - before
+        if op not in ("argmax", "argmin", "argsort", "topk", "kthvalue"):
+            raise UnsupportedError(f"{op} of each row is not among what is exported")
+        order = ops.argsort(x, 0, descending=descending)
+        order = order.gather(0, ops.argsort(row_of.index_select(0, order.flatten()).reshape(order._type.shape), 0))
+        if op == "argsort":
+            return order - before
+        if op == "topk":
+            places = starts.unsqueeze(1) + ops.arange(found["k"])
+            picked = order.index_select(0, places.flatten()).unflatten(0, (n_rows, found["k"]))
+            return picked - starts.reshape(-1, *(1,) * x.ndim)
+        return order.index_select(0, starts + (numbers[0] - 1 if op == "kthvalue" else 0)) - starts.reshape(beside)
+
 
 def segment_places(op: str, rows: Rows, x: Tensor, *numbers: Any, **attrs: Any) -> Tensor:
     """What the op of that name finds in each row."""
@@ -263,6 +323,10 @@ class SegmentIndex(_Segments):
         yield Sample(np.array([[0, 1], [2, 0]]), np.array([0, 2]), np.array([2, 3]), op="gather")
         yield Sample(np.empty((0, 2), np.int64), np.empty(0, np.int64), np.empty(0, np.int64), op="gather")
 
+    @Decomposed
+    def onnx(index: Tensor, starts: Tensor, lengths: Tensor, *, op: str) -> Tensor:
+        return index + starts.reshape(starts._type.shape[0], *(1,) * (index.ndim - 1))
+
 
 # ---- softmax
 
@@ -295,6 +359,11 @@ class SegmentSoftmax(_SegmentNormalised):
     def vjp(g: Tensor, y: Tensor, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
         return apply(SegmentSoftmaxBackward, (g, y, offsets, row_of)), None, None
 
+    @Decomposed
+    def onnx(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+        grown = ops.exp(_below_row_tops(x, offsets, row_of))
+        return grown / _row_sums(grown, offsets, row_of).index_select(0, row_of)
+
 
 class SegmentLogSoftmax(_SegmentNormalised):
     """log(softmax(x)) over each row."""
@@ -305,6 +374,11 @@ class SegmentLogSoftmax(_SegmentNormalised):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
         return apply(SegmentLogSoftmaxBackward, (g, y, offsets, row_of)), None, None
+
+    @Decomposed
+    def onnx(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+        below = _below_row_tops(x, offsets, row_of)
+        return below - ops.log(_row_sums(ops.exp(below), offsets, row_of)).index_select(0, row_of)
 
 
 def _total(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
@@ -324,6 +398,8 @@ class _SegmentNormalisedBackward(_Segments, abstract=True):
     def numpy(cls, g: Array, y: Array, offsets: Array, row_of: Array) -> Array:
         dtype = wide(y) or y.dtype
         return _mapped(g, offsets, dtype, lambda of_g, of_y: cls.regular.numpy(of_g, of_y, dim=0), y)
+
+    onnx = GRADIENTS_ONLY
 
 
 class SegmentSoftmaxBackward(_SegmentNormalisedBackward):
@@ -383,3 +459,14 @@ class SegmentCumsum(_Segments):
         for reverse in (False, True):
             for sample in _samples(rng):
                 yield Sample(*sample.inputs, reverse=reverse)
+
+    @Decomposed
+    def onnx(x: Tensor, offsets: Tensor, row_of: Tensor, *, reverse: bool) -> Tensor:
+        x = x if x.is_floating_point() else x.long()
+        running = ops.cumsum(x, 0)
+        before = ops.cat([ops.zeros((1, *x._type.shape[1:]), dtype=x.dtype), running]).index_select(0, offsets)
+        running = running - before.index_select(0, row_of)
+        if not reverse:
+            return running
+        totals = before.narrow(0, 1, row_count(offsets)) - before.narrow(0, 0, row_count(offsets))
+        return totals.index_select(0, row_of) - running + x

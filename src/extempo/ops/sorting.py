@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
@@ -69,6 +69,8 @@ class Argsort(_Order):
     def ragged(rows: Rows, x: Tensor, *, descending: bool) -> Tensor:
         return ops.segments.segment_places("argsort", rows, x, descending=descending)
 
+    onnx = staticmethod(lambda b, x, *, dim, descending: b.best_places(x, x.shape[dim], dim, descending))
+
 
 class Topk(_Order):
     """The indices of the k largest (or smallest) elements of a dimension, best first."""
@@ -100,6 +102,8 @@ class Topk(_Order):
         yield Sample(rng.normal(size=(5, 2)), dim=0, k=5, largest=False)
         yield Sample(np.empty((0, 3)), dim=1, k=2, largest=True)
 
+    onnx = staticmethod(lambda b, x, *, dim, k, largest: b.best_places(x, k, dim, largest))
+
 
 class Kthvalue(Place):
     """Where the k-th smallest element along a dimension is; k counts from 1."""
@@ -116,6 +120,13 @@ class Kthvalue(Place):
         yield Sample(rng.normal(size=(5, 2)), 5, dim=(0,), keepdim=False)
         yield Sample(rng.normal(size=()), 1, dim=(), keepdim=False)
 
+    @staticmethod
+    def onnx(b: Any, x: Any, k: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return b.full((), 0, int64)
+        place = b.Slice(b.best_places(x, k, dim[0], False), [-1], [2**62], dim)
+        return place if keepdim else b.Squeeze(place, dim)
+
 
 def _middle(x: Array, ignore_nan: bool) -> Array:
     """Where the lower median of the last dimension is: of what is no NaN, or a NaN if there is one."""
@@ -126,11 +137,36 @@ def _middle(x: Array, ignore_nan: bool) -> Array:
     return np.take_along_axis(order, rank, -1)
 
 
+def _median_place(x: Tensor, dim: tuple[int, ...], keepdim: bool, ignore_nan: bool) -> Tensor:
+    """Where the lower median is, in other ops; NaN is sorted behind all others."""
+    if not dim:
+        return ops.zeros((), dtype=int64)
+    d, is_nan = dim[0], ops.isnan(x)
+    order = ops.argsort(x, d)
+    if ignore_nan:
+        n_there = ops.logical_not(is_nan).sum(d, keepdim=True)
+        place = order.gather(d, ops.maximum(n_there - 1, 0) // 2)
+    else:
+        place = order.narrow(d, (x._type.shape[d] - 1) // 2, 1)
+        place = ops.where(is_nan.any(d, keepdim=True), is_nan.long().argmax(d, keepdim=True), place)
+    return place if keepdim else place.squeeze(d)
+
+
+def _median_of_all(x: Tensor, dim: tuple[int, ...], keepdim: bool, ignore_nan: bool) -> Tensor:
+    """The lower median over several dimensions, in other ops."""
+    shape = reduced_shape(x._type.shape, dim, keepdim)
+    kept = [d for d in range(x.ndim) if d not in dim]
+    rows = x.permute(*kept, *dim).reshape(*(x._type.shape[d] for d in kept), count(x._type.shape[d] for d in dim))
+    place = _median_place(rows, (len(kept),), True, ignore_nan)
+    return rows.gather(len(kept), place).reshape(shape)
+
+
 class MedianPlace(Place):
     """Where the lower median along a dimension is, or a NaN if there is one."""
 
     public_name = "median"
     search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=False), -1, dim))
+    onnx = Decomposed(lambda x, *, dim, keepdim: _median_place(x, dim, keepdim, ignore_nan=False))
 
 
 class NanmedianPlace(Place):
@@ -138,6 +174,7 @@ class NanmedianPlace(Place):
 
     public_name = "nanmedian"
     search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=True), -1, dim))
+    onnx = Decomposed(lambda x, *, dim, keepdim: _median_place(x, dim, keepdim, ignore_nan=True))
 
 
 def _middle_value(ignore_nan: bool) -> Any:
@@ -155,6 +192,7 @@ class Median(Choice):
 
     numpy = _middle_value(ignore_nan=False)
     ragged = "rowwise.looped"
+    onnx = Decomposed(lambda x, *, dim, keepdim: _median_of_all(x, dim, keepdim, ignore_nan=False))
 
 
 class Nanmedian(Choice):
@@ -162,6 +200,7 @@ class Nanmedian(Choice):
 
     numpy = _middle_value(ignore_nan=True)
     ragged = "rowwise.looped"
+    onnx = Decomposed(lambda x, *, dim, keepdim: _median_of_all(x, dim, keepdim, ignore_nan=True))
 
 
 class Mode(Place):
@@ -179,6 +218,19 @@ class Mode(Place):
         # The end of the longest run, and of equal ones the first: that is the smallest value.
         longest = np.argmax(steps - run_start, axis=-1, keepdims=True)
         return np.moveaxis(np.take_along_axis(order, longest, -1), -1, dim)
+
+    @Decomposed
+    def onnx(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+        """By comparing all elements with all others, which ONNX can say without a loop."""
+        if not dim:
+            return ops.zeros((), dtype=int64)
+        rows = (x if x.is_floating_point() else x.double()).movedim(dim[0], -1)
+        n_equal = ops.eq(rows.unsqueeze(-1), rows.unsqueeze(-2)).sum(-1)
+        is_frequent = ops.eq(n_equal, n_equal.amax(-1, keepdim=True))
+        least = ops.where(is_frequent, rows, float("inf")).amin(-1, keepdim=True)
+        steps = ops.arange(rows._type.shape[-1]) + 1
+        place = ops.where(ops.eq(rows, least), steps, 0).argmax(-1, keepdim=True).movedim(-1, dim[0])
+        return place if keepdim else place.squeeze(dim[0])
 
 
 # ---- functions

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, count, float32
@@ -103,6 +103,19 @@ class Standardize(Op):
         yield Sample(draw(3, 4), draw(4), None, 1e-5, dims=(1,), centred=False)
         yield Sample(draw(4, 3), draw(3), draw(3), 0.1, dims=(0,), centred=True)
         yield Sample(np.empty((0, 4)), draw(4), None, 1e-5, dims=(1,), centred=True)
+
+    @staticmethod
+    def onnx(
+        b: Any, x: Any, weight: Any, bias: Any, eps: float, *, dims: tuple[int, ...], centred: bool
+    ) -> tuple[Any, Any, Any]:
+        x = b.cast(x, statistics_dtype(x.dtype))
+        mean = b.reduce("ReduceMean", x, dims, True)
+        mean = mean if centred else b.Mul(mean, 0.0)
+        y = b.Sub(x, mean) if centred else x
+        variance = b.reduce("ReduceMean", b.Mul(y, y), dims, True)
+        y = b.Div(y, b.Sqrt(b.Add(variance, eps)))
+        y = y if weight is None else b.Mul(y, b.cast(weight, y.dtype))
+        return y if bias is None else b.Add(y, b.cast(bias, y.dtype)), mean, variance
 
 
 class StandardizeBackward(Op):
@@ -258,6 +271,8 @@ class StandardizeBackward(Op):
         yield call((3, 4), (1,), None)
         yield call((3, 4), (1,), rng.normal(size=4), centred=False)
         yield call((0, 4), (1,), rng.normal(size=4))
+
+    onnx = GRADIENTS_ONLY
 
 
 def _aligned(t: Any, ndim: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
@@ -90,6 +90,15 @@ class Taps(Op):
         yield Sample(rng.normal(size=(2, 4)), positions, weights, *back, dim=1)
         yield Sample(rng.normal(size=(4, 3)), positions, weights, *back, dim=0)
         yield Sample(np.empty((0, 4, 2)), positions, weights, *back, dim=1)
+
+    @Decomposed
+    def onnx(
+        x: Tensor, positions: Tensor, weights: Tensor, back_positions: Tensor, back_weights: Tensor, *, dim: int
+    ) -> Tensor:
+        n_taps = tuple(positions._type.shape)
+        picked = x.index_select(dim, positions.flatten()).unflatten(dim, n_taps)
+        beside = weights.to(x.dtype).reshape(*n_taps, *(1,) * (x.ndim - 1 - dim))
+        return ops.where(ops.eq(beside, 0.0), 0.0, picked * beside).sum(dim + 1)
 
 
 def _dense(x: Array, positions: Array, weights: Array, dim: int, dtype: Any) -> Array:

@@ -250,7 +250,7 @@ class Diagonal(View):
 
     @Decomposed
     def onnx(x: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
-        rows, columns = x._type.shape[dim1], x._type.shape[dim2]
+        columns = x._type.shape[dim2]
         length = Diagonal.infer(x._type, offset=offset, dim1=dim1, dim2=dim2).shape[-1]
         flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
         first = offset if offset >= 0 else -offset * columns

@@ -40,7 +40,7 @@ def special_function(kernel: Kernel, single: Kernel | None = None) -> SpecialFun
     @functools.wraps(kernel)
     def run(*operands: npt.ArrayLike) -> npt.NDArray[Any]:
         if any(isinstance(operand, Symbolic) for operand in operands):
-            return kernel(*operands)
+            return kernel(*(x if isinstance(x, Symbolic) else np.asarray(x, np.float64) for x in operands))
         typed = [operand for operand in operands if isinstance(operand, np.ndarray | np.generic)]
         dtype = typed[0].dtype if typed else np.dtype(np.float64)
         if dtype not in _FLOAT_TYPES:

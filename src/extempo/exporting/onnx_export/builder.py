@@ -7,6 +7,7 @@ Attributes that are None are left out. Constants and sizes stand in the outermos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -209,7 +210,7 @@ class Builder:
         """Add a node; its result, or a tuple of them if there are several."""
         like = self._like(kind, inputs)
         values = [None if x is None else self.value(x, like) for x in inputs]
-        while values and values[-1] is None:
+        while values and values[-1] is None and (kind != "Loop" or len(values) > 2):
             values.pop()
         names = ["" if v is None else v.name for v in values]
         results = [self.name(kind.lower()) for _ in range(n_results)]
@@ -326,6 +327,62 @@ class Builder:
         """The end of a slice: backwards beyond the first element, a number that no dimension has."""
         return lowest if step < 0 and isinstance(end, int) and end < 0 else end
 
+    def best_places(self, x: Value, k: Any, dim: int, largest: bool) -> Value:
+        """The indices of the k largest or smallest elements along a dimension, best first; NaN is the largest."""
+        if x.dtype.is_floating_point:
+            x = _typed_like(self.Where(self.IsNaN(x), self.constant(math.inf, x.dtype), x), x)
+            x = self.cast(x, float32) if x.dtype.itemsize == 2 else x
+        if x.ndim == 0:
+            return self.full((), 0, int64)
+        _, places = self.emit("TopK", self.ordered(x), [k], axis=dim, largest=int(largest), sorted=1, n_results=2)
+        return places  # type: ignore[no-any-return] # a value
+
+    def recurrent(self, kind: str, *inputs: Any) -> tuple[Value, ...]:
+        """A recurrent layer by ONNX's operator of that name; see `recurrent.sequence`."""
+        from .recurrent import sequence
+
+        return sequence(self, kind, *inputs)
+
+    def plain(self, x: Value) -> Value:
+        """In a dtype that operators which only move elements take: others than the usual ones as int64."""
+        return x if x.dtype.is_floating_point or x.dtype is int64 else self.cast(x, int64)
+
+    def scattered(self, x: Value, index: Value, src: Any, dim: int, reduction: str | None) -> Value:
+        """x with src written, or combined, where the index points along a dimension."""
+        index = self.cast(index, int64)
+        if x.shape == ():
+            return self.reshape(
+                self.scattered(_vector(self, x), _vector(self, index), _vector(self, src), 0, reduction), ()
+            )
+        src = self.value(src, x.dtype)
+        if src.shape == ():
+            src = self.Expand(src, self.Shape(index))
+        narrow = x if reduction is None else self.ordered(x)
+        source = self.cast(src, narrow.dtype)
+        if source.shape != index.shape:  # of a larger source the first elements are read
+            source = self.Slice(source, [0] * x.ndim, self.Shape(index))
+        return _typed_like(self.emit("ScatterElements", narrow, index, source, axis=dim, reduction=reduction), x)
+
+    def window_pads(
+        self, x: Value, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, counts: Any, fill: Any
+    ) -> tuple[Value, list[int]]:
+        """The padding at both ends so that there are `counts` windows, as an attribute; what is none is done first."""
+        assert x.shape is not None
+        highs = []
+        for size, k, s, low, d, n in zip(x.shape[2:], kernel, stride, padding, dilation, counts, strict=True):
+            reach = (k - 1) * d + 1
+            high = self.plus(self.plus(self.times(self.plus(n, -1), s), reach - low), self.times(size, -1))
+            if not isinstance(high, int):
+                quotient = computed("//", SizeExpr.of(self.plus(size, 2 * low - reach)), SizeExpr.of(s))
+                if _plain(computed("+", quotient, SizeExpr.of(1))) != _plain(n):
+                    self.refuse("windows that reach beyond the padding (ceil_mode) need a fixed size")
+                high = low
+            highs.append(high)
+        if fill is None or all(p >= 0 for p in (*padding, *highs)):
+            return x, [*padding, *(max(0, h) for h in highs)]
+        pads = [0, 0, *padding, 0, 0, *highs]
+        return self.emit("Pad", x, pads, self.constant(fill, x.dtype)), [0] * (2 * len(highs))
+
     def full(self, shape: Sequence[Any], value: Any, d: dtype) -> Value:
         """A tensor of one value."""
         made: Value = self.Expand(self.constant(value, d), list(shape))
@@ -377,6 +434,10 @@ class Builder:
     def _info(self, value: Value) -> Any:
         shape = None if value.shape is None else [s if isinstance(s, int) else str(s) for s in map(_plain, value.shape)]
         return self._onnx.helper.make_tensor_value_info(value.name, self.element_type(value.dtype), shape)
+
+
+def _vector(b: Builder, x: Any) -> Any:
+    return b.reshape(x, (1,)) if isinstance(x, Value) else x
 
 
 def _typed_like(made: Value, value: Value) -> Value:

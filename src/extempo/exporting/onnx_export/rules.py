@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.graph import Node
-from .builder import Builder
+from . import control
 from .emitter import Emitter
 from .kernels import traced_kernel
 
+if TYPE_CHECKING:
+    from .walker import Walker
 
-def elementwise(b: Builder, node: Node, inputs: list[Any]) -> Any:
+Rule = Callable[["Walker", Node, list[Any]], Any]
+
+
+def elementwise(walker: Walker, node: Node, inputs: list[Any]) -> Any:
     """By what `lower` says of single elements."""
-    return node.op.lower(Emitter(b), *inputs, **node.attrs)
+    return node.op.lower(Emitter(walker.b), *inputs, **node.attrs)
 
 
-def kernel(b: Builder, node: Node, inputs: list[Any]) -> Any:
+def kernel(walker: Walker, node: Node, inputs: list[Any]) -> Any:
     """By running the NumPy kernel on symbols."""
-    return traced_kernel(b, node.op.numpy, inputs, node.attrs)
+    return traced_kernel(walker.b, node.op.numpy, inputs, node.attrs)
 
 
-RULES: Mapping[str, Callable[[Builder, Node, list[Any]], Any]] = {"elementwise": elementwise, "kernel": kernel}
+RULES: Mapping[str, Rule] = {"elementwise": elementwise, "kernel": kernel, "control": control.converted}

@@ -13,15 +13,14 @@ from ...core.context import switch
 from ...core.graph import Constant, Graph, Leaf, Node, Pick
 from ...core.op import Decomposed, Elementwise, Refuse
 from ...core.types import TensorType, as_dtype
-from ...errors import ExportError
-from ...ops.control_flow import ControlOp
+from ...errors import ExportError, UnsupportedError
 from .. import control_flow
 from ..building import freeze_node
 from ..calls import Dim
-from ..sizes import SizeLog, at_sizes
+from ..sizes import SizeExpr, SizeLog, at_sizes
 from ..tracer import ProgramTracer
-from . import control, rules
 from .builder import Builder, NoForm, Value
+from .rules import RULES
 
 Values = dict[Node, Any]
 
@@ -46,13 +45,11 @@ class Walker:
             if picked is None:
                 raise self.error(node, "this result is what its gradient reads, which no ONNX operator gives")
             return picked
-        if issubclass(node.op, ControlOp):
-            return control.converted(self, node, inputs)
         if isinstance(node.op.onnx, Refuse):
             raise self.error(node, node.op.onnx.why)
         try:
             return self._typed(node, self._applied(node, inputs))
-        except NoForm as error:
+        except (NoForm, UnsupportedError) as error:
             raise self.error(node, str(error)) from None
 
     def error(self, node: Node, why: str) -> ExportError:
@@ -68,12 +65,12 @@ class Walker:
         if issubclass(node.op, Elementwise):
             inputs = self._computable(node, inputs)
         if isinstance(aspect, str):
-            return rules.RULES[aspect](self.b, node, inputs)
+            return RULES[aspect](self, node, inputs)
         return aspect(self.b, *inputs, **node.attrs)
 
     def _computable(self, node: Node, inputs: list[Any]) -> list[Any]:
         """The inputs in the dtype that an elementwise op computes in."""
-        types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
+        types = tuple(map(_kind, node.inputs))
         wanted = node.op.signature(types, node.attrs).compute
         tensors = [x for x in inputs if isinstance(x, Value)]
         if wanted is None and tensors:
@@ -134,6 +131,15 @@ class Walker:
         found = iter(self.walk(graph, values))
         results = tuple(None if o is None else next(found) for o in outputs)
         return results if several else results[0]
+
+
+def _kind(x: Any) -> Any:
+    """The type of an input with sizes that do not matter, or the class of a number."""
+    if isinstance(x, Node):
+        return TensorType((1,) * len(x.type.shape), x.type.dtype)
+    if isinstance(x, SizeExpr):
+        return int if x.is_whole and "/" not in str(x).replace("//", "") else float
+    return type(x)
 
 
 def _is_number(x: Any) -> bool:
