@@ -250,3 +250,9 @@ def test_threads_share_a_program():
         t.join()
     for x, y in zip(xs, results, strict=True):
         assert ex.allclose(y, model(x), atol=1e-5)
+
+
+def test_a_tensor_of_zeros_of_an_open_size_decides_nothing_by_it():
+    program = ex.program(lambda x: ex.zeros(x.shape[0], 1) + x, ex.ones(3, 2), dynamic={"x": {0: "rows"}})
+    assert not program.guards
+    assert program(ex.ones(1, 2)).shape == (1, 2)

@@ -40,10 +40,11 @@ class Classifier(nn.Module):
 
     def states(self, words: Sequence[int]) -> list[ex.Tensor]:
         """The state after each word."""
-        states = [ex.zeros(N_HIDDEN)]
+        state, states = ex.zeros(N_HIDDEN), []
         for word in words:
-            states.append(self.cell(self.embed(word), states[-1]))
-        return states[1:]
+            state = self.cell(self.embed(word), state)
+            states.append(state)
+        return states
 
     def forward(self, words: Sequence[int]) -> ex.Tensor:
         return self.score(self.states(words)[-1])

@@ -134,7 +134,7 @@ class Matmul(Op):
         ):
             yield Sample(rng.normal(size=a), rng.normal(size=b))
 
-    onnx = staticmethod(lambda b, x, y: b.MatMul(x, y))
+    onnx = staticmethod(lambda b, x, y: b.matmul(x, y))
 
 
 def _rows(x: Tensor, n_kept: int = 1) -> Tensor:

@@ -266,13 +266,14 @@ def embedding_bag(
     _check_bags(rows, offsets, mode, per_sample_weights, scale_grad_by_freq)
     if rows.ndim == 2:
         n_bags, longest = rows.shape
-        bag = np.repeat(np.arange(n_bags), longest)
+        bags = ops.arange(n_bags).unsqueeze(1).expand(n_bags, longest).reshape(-1)
     else:
         bag, n_bags = _bags(ops.as_tensor(offsets).numpy(), rows.shape[0], include_last_offset)
+        bags = from_array(bag)
     padding = _padding("embedding_bag", padding_idx, weight.shape[0])
     if max_norm is not None:
         _renorm(weight, rows, max_norm, norm_type)
-    flat, bags = rows.reshape(-1), from_array(bag)
+    flat = rows.reshape(-1)
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     if padding is not None:
         kept = ops.ne(flat, padding)

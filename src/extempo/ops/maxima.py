@@ -223,8 +223,8 @@ def max_over(x: Tensor, n: int, positions: Array) -> Pooled:
     """The largest of the elements at flat spatial `positions` (*lead or none, *counts, places), and where it was."""
     lead = tuple(x.shape[: x.ndim - n])
     counts, n_places = positions.shape[-n - 1 : -1], positions.shape[-1]
-    spread = np.broadcast_to(positions, (*lead, *counts, n_places))
-    places_ = ops.from_numpy(spread.reshape(*lead, math.prod(counts) * n_places))
+    flat = positions.reshape(*positions.shape[: -n - 1], math.prod(counts) * n_places)
+    places_ = ops.from_numpy(flat).expand(*lead, flat.shape[-1])
     seen = ops.gather(x.reshape(*lead, math.prod(x.shape[len(lead) :])), -1, places_).reshape(*lead, *counts, n_places)
     values, which = ops.max(seen, -1)
     indices = ops.gather(places_.reshape(seen.shape), -1, which.unsqueeze(-1)).squeeze(-1)

@@ -367,7 +367,7 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
             raise ShapeError(
                 f"expand: {n} cannot stand for a {'new leading dimension' if n == -1 else 'size'} in {wanted}"
             )
-        if n not in (-1, own) and own != 1:
+        if own != 1 and n not in (-1, own):
             raise ShapeError(
                 f"expand: shape {tuple(input.shape)} does not expand to {wanted}; only sizes of 1 can grow"
             )

@@ -288,6 +288,21 @@ class Builder:
             made = self.emit(kind, x, list(dims), keepdims=int(keepdim))
         return made
 
+    def matmul(self, x: Value, y: Value) -> Value:
+        """A product of matrices. Batches of an open size are reshaped first and after it.
+
+        onnxruntime fuses a Transpose of batch dimensions with a MatMul beside it, and that one divides by a size of 0.
+        """
+        made: Value
+        is_open = x.shape and y.shape and any(isinstance(s, SizeExpr) for s in (*x.shape, *y.shape))
+        if not is_open or x.ndim < 3 or x.ndim != y.ndim or x.shape[:-2] != y.shape[:-2]:  # type: ignore[index] # open
+            made = self.MatMul(x, y)
+            return made
+        assert x.shape is not None and y.shape is not None
+        lead = self.product(x.shape[:-2])
+        made = self.MatMul(self.reshape(x, (1, lead, *x.shape[-2:])), self.reshape(y, (1, lead, *y.shape[-2:])))
+        return self.reshape(made, (*x.shape[:-1], y.shape[-1]))
+
     def ordered(self, x: Value) -> Value:
         """Fit for operators that compare: bools and narrow integers as int32."""
         return self.cast(x, int32) if x.dtype.category < 2 and x.dtype.itemsize < 4 else x
