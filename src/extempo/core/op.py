@@ -148,7 +148,7 @@ class Op:
     lower: ClassVar[Any] = Refuse("not yet: native kernels")
     batch: ClassVar[Any]
     ragged: ClassVar[Any]
-    onnx: ClassVar[Any] = Refuse("not yet: export")
+    onnx: ClassVar[Any]
     samples: ClassVar[Any]
 
     _save_plans: ClassVar[dict[tuple[int, int], tuple[int, ...]]]

@@ -100,7 +100,9 @@ class AvgPool(Op):
         if has_borders:
             if not all(isinstance(s, int) for s in (*sizes, *counts)):
                 if not include_pad or divisor is not None:
-                    b.refuse("what lies in each window is known for fixed sizes only; use divisor_override and padding 0")
+                    b.refuse(
+                        "what lies in each window is known for fixed sizes only; use divisor_override and padding 0"
+                    )
             else:
                 divisors = _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, np.dtype(np.float64))
                 mean = b.Mul(mean, b.constant(math.prod(kernel) / divisors, x.dtype))

@@ -7,6 +7,7 @@ The sum over all paths is a recursion over positions in the labels with blanks a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import is_grad_enabled
-from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Sample
+from ..core.op import GRADIENTS_ONLY, IN_GRADIENTS_ONLY, Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
 from ..core.types import TensorType, float64
@@ -75,6 +76,13 @@ def _shifted(x: Array, by: int) -> Array:
     return out
 
 
+def _later(x: Tensor, n: int, fill: Any) -> Tensor:
+    """Moved n places towards the end of the rows, which begin with `fill`."""
+    size = x._type.shape[1]
+    filled = ops.full((x._type.shape[0], n), fill, dtype=x.dtype)
+    return ops.cat([filled, x], 1).narrow(1, 0, size)
+
+
 class CtcLoss(Op):
     """The losses of a batch. The recursion is done again for the gradient: its table is as large as all emissions."""
 
@@ -119,6 +127,37 @@ class CtcLoss(Op):
         yield Sample(_log_probs(rng, 6, 2, 4), np.array([[1, 1, 3], [2, 3, 1]]), *lengths, 0)
         yield Sample(_log_probs(rng, 3, 1, 3), np.empty((1, 0), np.int64), np.array([3]), np.array([0]), 2)
 
+    @Decomposed
+    def onnx(
+        flow: Any, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
+    ) -> Tensor:
+        """The same recursion as a loop, which keeps each sample's last step that counts."""
+        n_steps, n_samples, _ = log_probs._type.shape
+        n_places = 2 * targets._type.shape[1] + 1
+        spaced = ops.stack([ops.full_like(targets, blank), targets], 2).reshape(n_samples, n_places - 1)
+        labels = ops.cat([spaced, ops.full((n_samples, 1), blank, dtype=targets.dtype)], 1).long()
+        places, never = ops.arange(n_places), -math.inf
+        earlier = _later(labels, 2, blank)
+        may_skip = ops.logical_and(ops.logical_and(ops.ne(labels, blank), ops.ne(labels, earlier)), ops.ge(places, 2))
+        emissions = log_probs.double().gather(2, labels.expand(n_steps, n_samples, n_places))
+
+        def step(state: tuple[Tensor, ...], emitted: Tensor) -> tuple[tuple[Tensor, ...], None]:
+            t, before, last = state
+            moved = ops.logaddexp(before, _later(before, 1, never))
+            moved = ops.logaddexp(moved, ops.where(may_skip, _later(before, 2, never), never))
+            start = ops.where(places < 2, 0.0, never)
+            reached = ops.where(ops.eq(t, 0), start, moved) + emitted
+            counts = (t < input_lengths).unsqueeze(1)
+            return (t + 1, reached, ops.where(counts, reached, last)), None
+
+        nothing = ops.full((n_samples, n_places), never).double()
+        (_, _, last), _ = flow.scan(step, (ops.tensor(0), nothing, nothing), emissions)
+        end = 2 * target_lengths.unsqueeze(1)
+        is_end = ops.logical_or(ops.eq(places, end), ops.eq(places, end - 1))
+        total = ops.logsumexp(ops.where(is_end, last, never), 1)
+        empty = ops.where(ops.eq(target_lengths, 0), 0.0, never).double()
+        return -ops.where(ops.eq(input_lengths, 0), empty, total)
+
 
 def _log_probs(rng: Rng, *shape: int) -> Array:
     scores = rng.normal(size=shape)
@@ -153,6 +192,8 @@ class CtcLossGradient(Op):
         for sample in CtcLoss.samples(rng):
             loss = CtcLoss.numpy(*sample.inputs)
             yield Sample(rng.normal(size=loss.shape), loss, *sample.inputs)
+
+    onnx = GRADIENTS_ONLY
 
 
 # Stands for log(0) where gradients of gradients are taken: they would be NaN at -inf.

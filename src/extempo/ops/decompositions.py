@@ -14,15 +14,25 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Refuse, Rng, Sample
+from ..core.op import Decomposed, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import NotDifferentiableError, ShapeError, UnsupportedError
+from . import matrix_loops
 from .define import deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import matmul
-from .systems import OfMatrix, check_matrices, failure, mirrored, solve_triangular, symmetric_part
+from .systems import (
+    NO_EIGENVALUES,
+    NO_SINGULAR_VALUES,
+    OfMatrix,
+    check_matrices,
+    failure,
+    mirrored,
+    solve_triangular,
+    symmetric_part,
+)
 
 __all__: list[str] = []
 
@@ -98,6 +108,14 @@ class QR(OfMatrix):
             yield Sample(rng.normal(size=shape), mode="reduced")
         yield Sample(rng.normal(size=(2, 3)), mode="complete")
 
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
+        r, q, _, _ = matrix_loops.householder(flow, a)
+        n_rows, n_columns = a._type.shape[-2:]
+        inner = n_rows if mode == "complete" else min(n_rows, n_columns)
+        r = r.narrow(-2, 0, inner)
+        return ops.zeros(0, dtype=a.dtype) if mode == "r" else q.narrow(-1, 0, inner), r
+
 
 def _qr_gradient(q: Tensor, r: Tensor, g_q: Tensor, g_r: Tensor) -> Tensor:
     inside = (matmul(g_r, r.mT) - matmul(q.mT, g_q)).triu()
@@ -139,6 +157,13 @@ class Geqrf(OfMatrix):
     def samples(rng: Rng) -> Iterator[Sample]:
         for shape in ((3, 3), (2, 4, 3), (3, 4)):
             yield Sample(rng.normal(size=shape))
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor) -> tuple[Tensor, Tensor]:
+        r, _, vectors, tau = matrix_loops.householder(flow, a)
+        n_rows, n_columns = a._type.shape[-2:]
+        wide = ops.zeros((*a._type.shape[:-2], n_rows, n_columns - min(n_rows, n_columns))).double()
+        return r + ops.cat([vectors, wide], -1).tril(-1), tau
 
 
 def reflectors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,6 +242,8 @@ class Eigh(OfMatrix):
             inside = inside + g_values.unsqueeze(-1) * identity
         return (matmul(matmul(vectors, inside), vectors.mT),)
 
+    onnx = NO_EIGENVALUES
+
 
 class Eigvalsh(OfMatrix):
     """Eigenvalues alone, ascending, for a fraction of the work; only the gradient finds the vectors."""
@@ -234,6 +261,8 @@ class Eigvalsh(OfMatrix):
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
         vectors = apply(Eigh, (a,))[1]
         return (matmul(vectors * g.unsqueeze(-2), vectors.mT),)
+
+    onnx = NO_EIGENVALUES
 
 
 def _symmetric_samples(rng: Rng) -> Iterator[Sample]:
@@ -354,6 +383,8 @@ class SVD(OfMatrix):
             yield Sample(rng.normal(size=shape), full_matrices=False)
         yield Sample(rng.normal(size=(3, 3)), full_matrices=True)
 
+    onnx = NO_SINGULAR_VALUES
+
 
 class Svdvals(OfMatrix):
     """Singular values alone, descending, for a fraction of the work; only the gradient finds the vectors."""
@@ -375,6 +406,8 @@ class Svdvals(OfMatrix):
     def samples(rng: Rng) -> Iterator[Sample]:
         for shape in ((3, 3), (2, 4, 3), (2, 3), (0, 3)):
             yield Sample(rng.normal(size=shape))
+
+    onnx = NO_SINGULAR_VALUES
 
 
 @teaching

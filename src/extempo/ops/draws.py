@@ -22,6 +22,9 @@ from .arithmetic import zero
 Shape = tuple[int, ...]
 
 
+RANDOM = Refuse("its numbers are those of Extempo's generator, which ONNX does not have")
+
+
 class Draw(Op, abstract=True):
     """A tensor of random numbers from (seed, draw, parameters); attributes `shape` and `dtype`."""
 
@@ -32,6 +35,7 @@ class Draw(Op, abstract=True):
     batch = Refuse("a draw has no tensor inputs that could be batched")
     ragged = Refuse("a draw has no tensor inputs")
     infer = staticmethod(lambda seed, draw, *parameters, shape, dtype: TensorType(shape, dtype))
+    onnx = RANDOM
 
 
 class RandomUniform(Draw):
@@ -145,6 +149,7 @@ class DrawOf(Op, abstract=True):
     ragged = "elementwise"
     infer = staticmethod(lambda x, seed, draw: x)
     vjp = staticmethod(lambda g, y, x, seed, draw: (zero(g), None, None))
+    onnx = RANDOM
 
 
 class Bernoulli(DrawOf):
@@ -189,6 +194,7 @@ class NormalOf(Op):
         return drawn * np.asarray(std, d) + np.asarray(mean, d)
 
     samples = Refuse("its gradient is 0 by PyTorch's definition, where finite differences are not")
+    onnx = RANDOM
 
 
 class Poisson(DrawOf):
@@ -235,6 +241,8 @@ class Multinomial(Op):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.uniform(size=(2, 5)), 1, 2, n_samples=3, replacement=False)
         yield Sample(rng.uniform(size=(5,)), 1, 2, n_samples=7, replacement=True)
+
+    onnx = RANDOM
 
 
 def require_floating(d: dtype, name: str) -> None:

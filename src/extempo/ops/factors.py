@@ -13,12 +13,13 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Refuse, Rng, Sample
+from ..core.op import Decomposed, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, dtype, int32
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
+from . import matrix_loops
 from .define import deliver, deliver_each, numpy_names, teaching
 from .products import matmul
 from .systems import (
@@ -138,6 +139,10 @@ class Cholesky(OfMatrix):
             x = rng.normal(size=shape)
             yield Sample(x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1]), check_errors=False)
 
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, *, check_errors: bool) -> tuple[Tensor, Tensor]:
+        return matrix_loops.cholesky(flow, (a + a.mT) * 0.5)
+
 
 @numpy_names
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> CholeskyExResult:
@@ -197,6 +202,8 @@ class LuFactor(OfMatrix):
         for shape in ((3, 3), (2, 3, 3), (2, 4), (4, 2), (0, 3)):
             yield Sample(rng.normal(size=shape), check_errors=False)
 
+    onnx = Decomposed(lambda flow, a, *, check_errors: matrix_loops.lu_factor(flow, a))
+
 
 def _split(lu: Tensor) -> tuple[Tensor, Tensor]:
     """L, with ones on its diagonal, and U from one matrix."""
@@ -250,6 +257,11 @@ class PermutationMatrix(OfMatrix):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(np.array([[2, 2, 3], [3, 3, 3]], np.int32), n_rows=4, dtype=ops.types.float64)
+
+    @Decomposed
+    def onnx(flow: Any, pivots: Tensor, *, n_rows: int, dtype: dtype) -> Tensor:
+        order = matrix_loops.permutation(flow, pivots, n_rows)
+        return ops.eq(ops.arange(n_rows).unsqueeze(1), order.unsqueeze(-2)).to(dtype)
 
 
 def _permutation_matrix(pivots: Tensor, n_rows: int, d: dtype) -> Tensor:
@@ -364,6 +376,8 @@ class LdlFactor(OfMatrix):
             x = rng.normal(size=shape)
             yield Sample(x + np.swapaxes(x, -1, -2))
 
+    onnx = Refuse("its pivots of one or two rows are chosen row by row; factor by cholesky or lu_factor")
+
 
 class LdlSolve(MatrixOp):
     """X with A X = B, from the LDL factors of A."""
@@ -383,6 +397,8 @@ class LdlSolve(MatrixOp):
         x = rng.normal(size=(4, 4))
         factors, pivots, _ = factorization.ldl_factor(x + x.T)
         yield Sample(factors, pivots, rng.normal(size=(4, 2)))
+
+    onnx = Refuse("it reads pivots of one or two rows; solve by linalg.solve or cholesky_solve")
 
 
 @numpy_names

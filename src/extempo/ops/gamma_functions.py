@@ -89,7 +89,9 @@ def _incomplete_gamma(flow: Any, a: Any, x: Any, upper: bool) -> Tensor:
 
     They are those of `backends.numpy.special`, without its expansions for arguments in the thousands.
     """
-    a, x = ops.broadcast_tensors(*(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (a, x)))
+    a, x = ops.broadcast_tensors(
+        *(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (a, x))
+    )
     inside = ops.logical_and(ops.logical_and(a > 0.0, x > 0.0), ops.logical_and(ops.isfinite(a), ops.isfinite(x)))
     safe_a, safe_x = ops.where(inside, a, 1.0), ops.where(inside, x, 1.0)
     density = ops.exp(safe_a * ops.log(safe_x) - safe_x - lgamma(safe_a + 1.0))

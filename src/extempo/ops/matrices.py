@@ -14,17 +14,18 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Refuse, Rng, Sample
+from ..core.op import GRADIENTS_ONLY, Decomposed, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import TensorType, broadcast_shapes, finfo, int64
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
+from . import matrix_loops
 from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
 from .define import Operand, also_named, deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import aligned, matmul
-from .systems import MatrixOp, OfMatrix, check_matrices, inv
+from .systems import NO_SINGULAR_VALUES, MatrixOp, OfMatrix, check_matrices, inv
 
 __all__ = ["det", "logdet", "matrix_exp", "matrix_power", "slogdet"]
 
@@ -48,6 +49,13 @@ class LstsqResult(NamedTuple):
 # ---- determinants
 
 
+def _signed_diagonal(flow: Any, a: Tensor) -> tuple[Tensor, Tensor]:
+    """The sign of the row exchanges of A = P L U, and U's diagonal, for exports."""
+    lu, pivots, _ = matrix_loops.lu_factor(flow, a)
+    n_exchanges = ops.ne(pivots, ops.arange(pivots._type.shape[-1]) + 1).sum(-1)
+    return 1.0 - 2.0 * (n_exchanges % 2).double(), lu.diagonal(0, -2, -1)
+
+
 class Det(OfMatrix):
     """The determinant."""
 
@@ -61,6 +69,11 @@ class Det(OfMatrix):
         return TensorType(a.shape[:-2], a.dtype)
 
     numpy = staticmethod(np.linalg.det)
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor) -> Tensor:
+        sign, diagonal = _signed_diagonal(flow, a)
+        return sign * diagonal.prod(-1)
 
 
 class Cofactors(OfMatrix):
@@ -94,6 +107,8 @@ class Cofactors(OfMatrix):
         along = (g * inverse).sum((-2, -1), keepdim=True)
         return (along * cofactors - matmul(matmul(cofactors, g.mT), inverse),)
 
+    onnx = GRADIENTS_ONLY
+
 
 class Slogdet(OfMatrix):
     """The sign of the determinant and the logarithm of its size."""
@@ -110,6 +125,11 @@ class Slogdet(OfMatrix):
     def infer(a: TensorType) -> tuple[TensorType, ...]:
         check_matrices("linalg.slogdet", a, square=True)
         return (TensorType(a.shape[:-2], a.dtype),) * 2
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor) -> tuple[Tensor, Tensor]:
+        sign, diagonal = _signed_diagonal(flow, a)
+        return sign * ops.sign(diagonal).prod(-1), ops.log(ops.abs(diagonal)).sum(-1)
 
 
 def _square_samples(rng: Rng) -> Iterator[Sample]:
@@ -232,6 +252,8 @@ class MatrixExp(OfMatrix):
         lower = ops.cat([ops.zero(transposed), transposed], -1)
         return (apply(MatrixExp, (ops.cat([upper, lower], -2),)).narrow(-2, 0, n).narrow(-1, n, n),)
 
+    onnx = Decomposed(lambda flow, a: matrix_loops.matrix_exp(flow, a))
+
 
 @method
 @teaching
@@ -311,6 +333,8 @@ class Pinv(MatrixOp):
             yield Sample(rng.normal(size=shape), 0.0, 1e-15, hermitian=False)
         x = rng.normal(size=(3, 3))
         yield Sample(x, 0.0, np.full((), 1e-12), hermitian=False)
+
+    onnx = NO_SINGULAR_VALUES
 
 
 @numpy_names
@@ -396,6 +420,8 @@ class Lstsq(MatrixOp):
     def samples(rng: Rng) -> Iterator[Sample]:
         for a, b in (((3, 3), (3, 2)), ((2, 4, 3), (4, 1)), ((2, 3), (2, 2))):
             yield Sample(rng.normal(size=a), rng.normal(size=b), 1e-15)
+
+    onnx = NO_SINGULAR_VALUES
 
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

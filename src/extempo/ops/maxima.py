@@ -92,9 +92,7 @@ class MaxPool(Op):
         yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
 
     @staticmethod
-    def onnx(
-        b: Any, x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
-    ) -> tuple[Any, Any]:
+    def onnx(b: Any, x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any) -> tuple[Any, Any]:
         lead, sizes = x.shape[: x.ndim - len(kernel)], x.shape[x.ndim - len(kernel) :]
         planes = b.reshape(x, (b.product(lead), 1, *sizes))
         _, pads = b.window_pads(planes, kernel, stride, padding, dilation, counts, None)

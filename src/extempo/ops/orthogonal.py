@@ -56,7 +56,9 @@ _NEXT: dict[str, Any] = {
 
 def _evaluated(flow: Any, name: str, x: Any, n: Any) -> Tensor:
     """The polynomial in other ops, in float64, by a loop up to the highest degree."""
-    x, n = ops.broadcast_tensors(*(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (x, n)))
+    x, n = ops.broadcast_tensors(
+        *(t.double() if isinstance(t, Tensor) else ops.tensor(float(t)).double() for t in (x, n))
+    )
     kind = name.removeprefix("shifted_")
     x = x if kind == name else x + x - 1.0
     degree = ops.where(ops.isfinite(n), ops.trunc(n), -1.0)

@@ -308,7 +308,16 @@ class GruSequence(Op):
 
     @staticmethod
     def onnx(
-        b: Any, x: Any, input_weight: Any, input_bias: Any, weight: Any, bias: Any, h: Any, sizes: Any, *, backwards: bool
+        b: Any,
+        x: Any,
+        input_weight: Any,
+        input_bias: Any,
+        weight: Any,
+        bias: Any,
+        h: Any,
+        sizes: Any,
+        *,
+        backwards: bool,
     ) -> tuple[Any, ...]:
         rows, h = b.recurrent("GRU", x, (input_weight, weight), (input_bias, bias), (h,), sizes, backwards)
         return rows, h, None, None
@@ -428,7 +437,16 @@ class RnnSequence(Op):
 
     @staticmethod
     def onnx(
-        b: Any, x: Any, input_weight: Any, input_bias: Any, weight: Any, h: Any, sizes: Any, *, relu: bool, backwards: bool
+        b: Any,
+        x: Any,
+        input_weight: Any,
+        input_bias: Any,
+        weight: Any,
+        h: Any,
+        sizes: Any,
+        *,
+        relu: bool,
+        backwards: bool,
     ) -> tuple[Any, ...]:
         name = "Relu" if relu else "Tanh"
         rows, h = b.recurrent("RNN", x, (input_weight, weight), (input_bias, None), (h,), sizes, backwards, name)

@@ -55,7 +55,11 @@ def best_so_far(flow: Any, wins: Any, x: Tensor, dim: int, is_first: Tensor | No
 
     moved = x.movedim(dim, 0)
     none = ops.zeros((moved._type.shape[0],), dtype=bool_) if is_first is None else is_first
-    start = ops.tensor(0), ops.zeros(moved._type.shape[1:], dtype=x.dtype), ops.zeros(moved._type.shape[1:], dtype=int64)
+    start = (
+        ops.tensor(0),
+        ops.zeros(moved._type.shape[1:], dtype=x.dtype),
+        ops.zeros(moved._type.shape[1:], dtype=int64),
+    )
     _, places = flow.scan(step, start, (moved, none))
     return places.movedim(0, dim)  # type: ignore[no-any-return] # a tensor
 

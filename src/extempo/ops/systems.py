@@ -13,13 +13,14 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import TensorType, broadcast_shapes, count, float32, float64, int32
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
+from . import matrix_loops
 from .define import also_named, deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import aligned, matmul
 
@@ -117,6 +118,10 @@ class OfMatrix(MatrixOp, abstract=True):
         return apply(cls, (a,), attrs)
 
 
+NO_SINGULAR_VALUES = Refuse("singular values come from LAPACK, and ONNX has no operator for them")
+NO_EIGENVALUES = Refuse("eigenvalues come from LAPACK, and ONNX has no operator for them")
+
+
 class Mirrored(OfMatrix):
     """The symmetric matrix that has this triangle. A gradient along symmetric changes passes through as it is.
 
@@ -133,6 +138,10 @@ class Mirrored(OfMatrix):
     def numpy(a: Array, *, upper: bool) -> Array:
         triangle, rest = (np.triu(a), np.triu(a, 1)) if upper else (np.tril(a), np.tril(a, -1))
         return triangle + np.swapaxes(rest, -1, -2)
+
+    @Decomposed
+    def onnx(a: Tensor, *, upper: bool) -> Tensor:
+        return ops.triu(a) + ops.triu(a, 1).mT if upper else ops.tril(a) + ops.tril(a, -1).mT
 
 
 def mirrored(op: str, a: Tensor, *, upper: bool) -> Tensor:
@@ -181,6 +190,11 @@ class Solve(MatrixOp):
         for a, b in (((3, 3), (3, 2)), ((2, 1, 3, 3), (4, 3, 1)), ((0, 0), (0, 2)), ((2, 2), (2, 0))):
             yield Sample(rng.normal(size=a) + 2 * np.eye(a[-1]), rng.normal(size=b), check_errors=True)
 
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, b: Tensor, *, check_errors: bool) -> tuple[Tensor, Tensor]:
+        x, info = matrix_loops.solve(flow, a, b)
+        return x, info if b.ndim > a.ndim else matrix_loops.lu_factor(flow, a)[2]
+
 
 class Inverse(OfMatrix):
     """The inverse of square matrices, and info. With check_errors a singular matrix is an error."""
@@ -210,6 +224,10 @@ class Inverse(OfMatrix):
     def samples(rng: Rng) -> Iterator[Sample]:
         for shape in ((3, 3), (2, 2, 3, 3), (0, 0), (0, 2, 2)):
             yield Sample(rng.normal(size=shape) + 2 * np.eye(shape[-1]), check_errors=True)
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, *, check_errors: bool) -> tuple[Tensor, Tensor]:
+        return matrix_loops.solve(flow, a, ops.eye(a._type.shape[-1], dtype=a.dtype).expand(a._type.shape))
 
 
 class SolveTriangular(MatrixOp):
@@ -246,6 +264,10 @@ class SolveTriangular(MatrixOp):
             yield Sample(a, rng.normal(size=(3, 2)), upper=upper, unitriangular=False)
             yield Sample(a[0], rng.normal(size=(2, 3, 2)), upper=upper, unitriangular=True)
         yield Sample(np.empty((0, 0)), np.empty((0, 2)), upper=True, unitriangular=False)
+
+    @Decomposed
+    def onnx(flow: Any, a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool) -> Tensor:
+        return matrix_loops.solve_triangular(flow, a, b, upper, unitriangular)
 
 
 # ---- functions

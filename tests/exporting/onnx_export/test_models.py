@@ -99,9 +99,7 @@ def test_the_messenger_on_graphs():
         return normal(rng, n + 1, 1), edges[0], edges[1]
 
     index = ex.zeros(6, dtype=ex.int64)
-    agree_on_many(
-        three_rounds, (ex.randn(4, 1), index, index), draw, [{0: "nodes"}, {0: "edges"}, {0: "edges"}]
-    )
+    agree_on_many(three_rounds, (ex.randn(4, 1), index, index), draw, [{0: "nodes"}, {0: "edges"}, {0: "edges"}])
 
 
 def test_the_reader_of_sentences():
@@ -319,9 +317,7 @@ class EarlyExit(nn.Module):
 
 
 def test_a_network_with_early_exits():
-    exported = agree_on_many(
-        made(EarlyExit), ex.randn(12), lambda rng, n: (normal(rng, 12) * (1 + n % 5),), None
-    )
+    exported = agree_on_many(made(EarlyExit), ex.randn(12), lambda rng, n: (normal(rng, 12) * (1 + n % 5),), None)
     assert "If" in exported.kinds()
 
 

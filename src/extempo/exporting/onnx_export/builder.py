@@ -102,7 +102,9 @@ class Builder:
     def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Value:
         """A named constant, such as a weight."""
         made = Value(name, to_dtype(str(array.dtype)), array.shape, array)
-        self.initializers.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
+        self.initializers.append(
+            self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        )
         return made
 
     def constant(self, value: Any, d: dtype) -> Value:

@@ -48,9 +48,7 @@ def _cond(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
         with b.block() as block:
             block.outputs = _inside(walker, node.attrs[key], inputs[1:])
         branches.append(b.graph(block, b.name(key)))
-    return _results(
-        walker, node, "If", [_scalar(walker, inputs[0])], then_branch=branches[0], else_branch=branches[1]
-    )
+    return _results(walker, node, "If", [_scalar(walker, inputs[0])], then_branch=branches[0], else_branch=branches[1])
 
 
 def _while_loop(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:

@@ -383,7 +383,11 @@ class Emitter:
         steep = self.gt(up, right)
         low, high = self.minimum(up, right), self.maximum(up, right)
         ratio = self.where(self.eq(low, high), self.where(self.eq(high, 0.0), 0.0, 1.0), self.div(low, high))
-        ratio = self.where(self.logical_or(self.isnan(a), self.isnan(c)), self.b.constant(math.nan, a.dtype), self.b.cast(ratio, a.dtype))
+        ratio = self.where(
+            self.logical_or(self.isnan(a), self.isnan(c)),
+            self.b.constant(math.nan, a.dtype),
+            self.b.cast(ratio, a.dtype),
+        )
         angle = self.atan(ratio)
         angle = self.where(steep, self.sub(math.pi / 2, angle), angle)
         angle = self.where(self.signbit(c), self.sub(math.pi, angle), angle)
