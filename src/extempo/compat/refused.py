@@ -35,6 +35,7 @@ _COMPILER = (
     "False for is_compiling()"
 )
 _PROGRAM = "use ex.program(model, example, dynamic=...), whose programs keep branches and loops"
+_ONNX = "use ex.program(model, example, dynamic=...).to_onnx(path)"
 _NOT_YET = "not part of this version; the script runs without it"
 _ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
 _DEVICE = "Extempo runs on the CPU; drop the call"
@@ -75,8 +76,9 @@ NAMES: Mapping[str, str] = _table(
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     _COMPILER="compiler _dynamo _inductor",
-    _NOT_YET="distributed onnx",
+    _NOT_YET="distributed",
     _PROGRAM="export",
+    _ONNX="onnx",
     _ELSEWHERE="profiler multiprocessing hub accelerator",
 )
 

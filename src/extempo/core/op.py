@@ -27,9 +27,10 @@ dimensions states `ragged` as a function, (rows, *inputs, **attrs without dim an
 or for each element of each row, where inputs are values with their rows along dimension 0. Other ops name a rule: a
 function of `ragged_tensors/rules.py` ("elementwise"), or of another module there ("products.matmul").
 
-`onnx` is a function, (b, *inputs, **attrs) -> values, of a builder that has ONNX's operators as methods: `b.Softmax(x,
-axis=dim)`; `Decomposed(f)`, where f says the op in other ops; or the name of a rule of `exporting/onnx_export/rules.py`:
-"elementwise" (what `lower` says of one element), "kernel" (the NumPy kernel, run on symbols), "control" (graphs).
+`onnx` is a function, (b, *inputs, **attrs) -> values, of a builder that has ONNX's operators as methods, such as
+`b.Softmax(x, axis=dim)`; or `Decomposed(f)`, where f says the op in other ops; or the name of a rule of
+`exporting/onnx_export/rules.py`: "elementwise" (what `lower` says of one element), "kernel" (the NumPy kernel, run on
+symbols), "control" (the graphs that a node holds).
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Program:
         save_program(self, f)
 
     def to_onnx(self, f: Any, opset_version: int = 21) -> None:
-        """Write the program to a path or a binary file as an ONNX model (opset 17 to 21), with its loops and open sizes.
+        """Write the program as an ONNX model to a path or a binary file, with its loops and open sizes; opset 17 to 21.
 
         Needs the extra `onnx`. An op without an ONNX form is an error that names it and the line that called it.
         """

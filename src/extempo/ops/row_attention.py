@@ -136,7 +136,7 @@ class RowAttention(Op):
         if is_causal:
             allowed = ops.logical_and(allowed, ops.ge(query_place.unsqueeze(1), key_place))
         attrs = {"is_causal": False}
-        return apply(ScaledDotProductAttention, (query, key, value, allowed, scale), attrs)  # type: ignore[no-any-return] # a tensor
+        return apply(ScaledDotProductAttention, (query, key, value, allowed, scale), attrs)
 
 
 class RowAttentionGradient(Op):

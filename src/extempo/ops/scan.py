@@ -37,18 +37,18 @@ def _stepped(flow: Any, combine: Any, x: Tensor, dim: int, start: Any, reverse: 
 
     shape = (*x._type.shape[:dim], *x._type.shape[dim + 1 :])
     _, stacked = flow.scan(step, ops.full(shape, start, dtype=x.dtype), x, dim=dim, reverse=reverse)
-    return stacked.movedim(0, dim)  # type: ignore[no-any-return] # a tensor
+    return stacked.movedim(0, dim)
 
 
-def best_so_far(flow: Any, wins: Any, x: Tensor, dim: int, is_first: Tensor | None = None) -> Tensor:
+def best_so_far(flow: Any, wins: str, x: Tensor, dim: int, is_first: Tensor | None = None) -> Tensor:
     """Where the best element up to each one is, by a loop: the last of equal ones, and a NaN before all others.
 
-    is_first: at which steps a search begins, beside the first.
+    wins: the comparison, "ge" or "le". is_first: at which steps a search begins, beside the first.
     """
 
     def step(state: tuple[Tensor, ...], given: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
         n, best, place = state
-        is_better = ops.logical_or(wins(given[0], best), ops.isnan(given[0]))
+        is_better = ops.logical_or(getattr(ops, wins)(given[0], best), ops.isnan(given[0]))
         is_better = ops.logical_or(ops.logical_or(ops.eq(n, 0), given[1]), is_better)
         place = ops.where(is_better, n, place)
         return (n + 1, ops.where(is_better, given[0], best), place), place
@@ -61,7 +61,7 @@ def best_so_far(flow: Any, wins: Any, x: Tensor, dim: int, is_first: Tensor | No
         ops.zeros(moved._type.shape[1:], dtype=int64),
     )
     _, places = flow.scan(step, start, (moved, none))
-    return places.movedim(0, dim)  # type: ignore[no-any-return] # a tensor
+    return places.movedim(0, dim)
 
 
 class _Scan(Op, abstract=True):
@@ -270,14 +270,14 @@ class Cummax(_RunningPlace):
     """Where the running maximum was last met."""
 
     numpy = _running_place(np.maximum)
-    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, ops.ge, x, dim))
+    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, "ge", x, dim))
 
 
 class Cummin(_RunningPlace):
     """Where the running minimum was last met."""
 
     numpy = _running_place(np.minimum)
-    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, ops.le, x, dim))
+    onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, "le", x, dim))
 
 
 # ---- functions

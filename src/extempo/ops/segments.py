@@ -267,7 +267,7 @@ class SegmentPlaces(_Segments):
     def onnx(flow: Any, x: Tensor, offsets: Tensor, *numbers: Any, op: str, attrs: Any) -> Tensor:
         """By a sort of all elements, then a stable one of their rows."""
         found = dict(attrs)
-        descending = found.get("descending", op == "argmax" or found.get("largest", False))
+        descending = bool(found.get("descending", op == "argmax" or found.get("largest", False)))
         n_rows = row_count(offsets)
         row_of = ops.le(offsets.narrow(0, 1, n_rows), ops.arange(x._type.shape[0]).unsqueeze(1)).sum(1)
         starts = offsets.narrow(0, 0, n_rows)
@@ -275,7 +275,7 @@ class SegmentPlaces(_Segments):
         before = starts.index_select(0, row_of).reshape(beside)
         if op in ("cummax", "cummin"):
             is_first = ops.eq(before.flatten(), ops.arange(x._type.shape[0]))
-            return best_so_far(flow, ops.ge if op == "cummax" else ops.le, x, 0, is_first) - before
+            return best_so_far(flow, "ge" if op == "cummax" else "le", x, 0, is_first) - before
         if op not in ("argmax", "argmin", "argsort", "topk", "kthvalue"):
             raise UnsupportedError(f"{op} of each row is not among what is exported")
         order = ops.argsort(x, 0, descending=descending)

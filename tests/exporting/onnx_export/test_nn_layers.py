@@ -32,9 +32,10 @@ def signs(*shape):
 
 
 POINTWISE = (
-    "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid Mish PReLU RReLU ReLU "
-    "ReLU6 SELU SiLU Sigmoid Softplus Softshrink Softsign Tanh Tanhshrink Dropout AlphaDropout FeatureAlphaDropout"
-).split()
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity", "LeakyReLU",
+    "LogSigmoid", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softplus", "Softshrink",
+    "Softsign", "Tanh", "Tanhshrink", "Dropout", "AlphaDropout", "FeatureAlphaDropout",
+)  # fmt: skip
 
 # Each layer with what it is called with; sizes of the first dimension stay open where a third part says so.
 LAYERS = {name: (getattr(nn, name), (r(3, 4),), "batch") for name in POINTWISE}

@@ -232,7 +232,6 @@ REFUSED: Mapping[str, str] = {
     **{f"nn.{name}": _QUANTISED for name in ["intrinsic", "qat", "quantizable", "quantized"]},
     "nn.attention.bias": "use attn_mask= or is_causal= of scaled_dot_product_attention",
     "nn.attention.flex_attention": "use scaled_dot_product_attention with attn_mask=, or write the scores out",
-    "onnx": _NOT_YET,
     "package": "save weights with torch.save, and keep code as code",
     "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
     "quantization": _QUANTISED,

@@ -2,7 +2,7 @@
 
 `b.Mul(x, 2.0)` adds a node and gives its result, a `Value`. Inputs are values, numbers (constants of the dtype of the
 other inputs), arrays, sizes of a program, lists (vectors of integers, sizes among them) and None for one left out.
-Attributes that are None are left out. Constants and sizes stand in the outermost graph, where all inner graphs see them.
+Attributes that are None are left out. Constants and sizes stand in the outermost graph, where inner graphs see them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from ...core.types import as_dtype as to_dtype
 from ...errors import ExportError
 from ..sizes import Opaque, SizeExpr, computed
 
-_TRUTHS = frozenset("Equal Less LessOrEqual Greater GreaterOrEqual And Or Not Xor IsNaN IsInf".split())
-_INDICES = frozenset("Shape Size ArgMax ArgMin NonZero".split())
+_TRUTHS = frozenset(
+    ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"]
+)
+_INDICES = frozenset(["Shape", "Size", "ArgMax", "ArgMin", "NonZero"])
 _LIKE_SECOND = frozenset(("Where",))
-_AXES_SINCE_18 = frozenset("ReduceMax ReduceMin ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp".split())
+_AXES_SINCE_18 = frozenset(
+    ["ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp"]
+)
 
 
 class NoForm(Exception):
@@ -64,9 +68,8 @@ class Block:
 class Builder:
     """See the module's text. One builder makes one model."""
 
-    def __init__(self, opset: int, taken: Iterable[str] = ()) -> None:
-        import onnx
-
+    def __init__(self, onnx: Any, opset: int, taken: Iterable[str] = ()) -> None:
+        """onnx: the package; taken: names that no value may have."""
         self._onnx = onnx
         self.opset = opset
         self.main = Block()
@@ -296,11 +299,12 @@ class Builder:
         onnxruntime fuses a Transpose of batch dimensions with a MatMul beside it, and that one divides by a size of 0.
         """
         made: Value
-        is_open = x.shape and y.shape and any(isinstance(s, SizeExpr) for s in (*x.shape, *y.shape))
-        if not is_open or x.ndim < 3 or x.ndim != y.ndim or x.shape[:-2] != y.shape[:-2]:  # type: ignore[index] # open
+        assert x.shape is not None
+        assert y.shape is not None
+        is_open = any(isinstance(s, SizeExpr) for s in (*x.shape, *y.shape))
+        if not is_open or x.ndim < 3 or x.ndim != y.ndim or x.shape[:-2] != y.shape[:-2]:
             made = self.MatMul(x, y)
             return made
-        assert x.shape is not None and y.shape is not None
         lead = self.product(x.shape[:-2])
         made = self.MatMul(self.reshape(x, (1, lead, *x.shape[-2:])), self.reshape(y, (1, lead, *y.shape[-2:])))
         return self.reshape(made, (*x.shape[:-1], y.shape[-1]))
@@ -352,7 +356,7 @@ class Builder:
         if x.ndim == 0:
             return self.full((), 0, int64)
         _, places = self.emit("TopK", self.ordered(x), [k], axis=dim, largest=int(largest), sorted=1, n_results=2)
-        return places  # type: ignore[no-any-return] # a value
+        return places
 
     def recurrent(self, kind: str, *inputs: Any) -> tuple[Value, ...]:
         """A recurrent layer by ONNX's operator of that name; see `recurrent.sequence`."""

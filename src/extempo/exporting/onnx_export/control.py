@@ -1,7 +1,7 @@
 """Branches and loops of a program as ONNX's If and Loop.
 
-`scan` and `map` become Loop as well: ONNX's Scan fails on sequences of no elements in onnxruntime. What a loop stacks is
-given its shape after it, since a loop of no steps cannot know the open sizes of its results.
+`scan` and `map` become Loop as well: ONNX's Scan fails on sequences of no elements in onnxruntime. What a loop stacks
+is given its shape after it, since a loop of no steps cannot know the open sizes of its results.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
         given = _arguments(walker, block, carried)
         step = block.inputs[0]
         at = b.Sub(b.Sub(length, 1), step) if reverse else step
-        slices = [_typed(b.emit("Gather", x, at, axis=0), _slice_type(i)) for x, i in zip(xs, node.inputs[n:end])]
+        kinds = [TensorType(i.type.shape[1:], i.type.dtype) for i in node.inputs[n:end]]
+        slices = [_typed(b.emit("Gather", x, at, axis=0), kind) for x, kind in zip(xs, kinds, strict=True)]
         made = _inside(walker, node.attrs["body_graph"], [*given, *slices, *operands])
         block.outputs = [Value(b.Identity(block.inputs[1]).name, bool_, ()), *made]
     results = _results(walker, node, "Loop", [length, None, *carried], body=b.graph(block, b.name("scan")))
@@ -85,10 +86,6 @@ def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
             value = b.reshape(value, value.shape or ())
         stacked.append(value)
     return (*results[:n], *stacked)
-
-
-def _slice_type(x: Any) -> TensorType:
-    return TensorType(x.type.shape[1:], x.type.dtype)
 
 
 def _typed_like(made: Value, value: Value) -> Value:

@@ -1,7 +1,7 @@
 """Emitter: an op's native code for single elements (`lower`), said in ONNX's operators.
 
-`lower` of an elementwise op is a function of an emitter: `e.where(e.gt(x, 0.0), x, e.mul(x, slope))`. This one adds ONNX
-nodes. Where ONNX has no such operator, or onnxruntime computes it in float32 only, it is made of others.
+`lower` of an elementwise op is a function of an emitter: `e.where(e.gt(x, 0.0), x, e.mul(x, slope))`. This one adds
+ONNX nodes. Where ONNX has no such operator, or onnxruntime computes it in float32 only, it is made of others.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...backends.numpy import special
 from ...core.types import bool_, dtype, float32, int32, int64
 from .builder import Builder, Value
 
@@ -152,7 +153,7 @@ class Emitter:
         return self.where(self.lt(x, 0), self.ceil(x), self.floor(x)) if x.dtype.is_floating_point else x
 
     def _rounded(self, kind: str, x: Value) -> Value:
-        return self.b.emit(kind, x) if x.dtype.is_floating_point else x  # type: ignore[no-any-return] # one result
+        return self.b.emit(kind, x) if x.dtype.is_floating_point else x
 
     # ---- questions
 
@@ -241,11 +242,10 @@ class Emitter:
 
     def _bits(self, kind: str, x: Operand, y: Operand) -> Value:
         a, c = self._pair(x, y)
-        if _is_truth(a):
-            made: Value = self.b.emit(kind, a, c)
-            return made
-        self.b.require(18, f"Bitwise{kind}")
-        made = self.b.emit(f"Bitwise{kind}", a, c)
+        if not _is_truth(a):
+            self.b.require(18, f"Bitwise{kind}")
+            kind = f"Bitwise{kind}"
+        made: Value = self.b.emit(kind, a, c)
         return made
 
     def bitwise_not(self, x: Value) -> Value:
@@ -275,24 +275,44 @@ class Emitter:
     def _single(self, x: Value) -> Value:
         return self.b.cast(x, float32)
 
-    def _in_single(self, kind: str, x: Value) -> Value:
-        """onnxruntime has this operator for float32 only."""
-        return self.b.cast(self.b.emit(kind, self._single(x)), x.dtype)
-
     def erf(self, x: Value) -> Value:
-        return self._in_single("Erf", x)
+        if x.dtype is float32:
+            made: Value = self.b.Erf(x)
+            return made
+        from .kernels import traced_kernel
+
+        return traced_kernel(self.b, special.erf, [x], {})
 
     def tan(self, x: Value) -> Value:
-        return self.b.Tan(x) if x.dtype is float32 else self.div(self.sin(x), self.cos(x))  # type: ignore[no-any-return] # one result
+        return self.b.Tan(x) if x.dtype is float32 else self.div(self.sin(x), self.cos(x))
 
     def asin(self, x: Value) -> Value:
-        return self._in_single("Asin", x)
+        if x.dtype is float32:
+            made: Value = self.b.Asin(x)
+            return made
+        return self.atan2(x, self._other_side(x))
 
     def acos(self, x: Value) -> Value:
-        return self._in_single("Acos", x)
+        if x.dtype is float32:
+            made: Value = self.b.Acos(x)
+            return made
+        return self.atan2(self._other_side(x), x)
+
+    def _other_side(self, x: Value) -> Value:
+        return self.sqrt(self.mul(self.sub(1.0, x), self.add(1.0, x)))
 
     def atan(self, x: Value) -> Value:
-        return self._in_single("Atan", x)
+        if x.dtype is float32:
+            made: Value = self.b.Atan(x)
+            return made
+        size = self.abs(x)
+        is_steep = self.gt(size, 1.0)
+        slope = self.where(is_steep, self.div(1.0, size), size)
+        angle = self.b.cast(self.b.Atan(self._single(slope)), x.dtype)
+        for _ in range(2):  # Newton's steps from the angle in float32, each doubling the digits
+            sine, cosine = self.sin(angle), self.cos(angle)
+            angle = self.sub(angle, self.mul(self.sub(sine, self.mul(slope, cosine)), cosine))
+        return self.copysign(self.where(is_steep, self.sub(math.pi / 2, angle), angle), x)
 
     def sinh(self, x: Value) -> Value:
         if x.dtype is float32:

@@ -1,4 +1,4 @@
-"""The NumPy kernel of an op run on symbols that note what it computes, for special functions made of tables and regions.
+"""The NumPy kernel of an op run on symbols that note what it computes: special functions of tables and regions.
 
 A symbol stands for an array of float64. NumPy hands its functions and operators over (`__array_ufunc__`,
 `__array_function__`), and each adds ONNX nodes. Regions of a function are chosen between by Where.

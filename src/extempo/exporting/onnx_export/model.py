@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...errors import ExportError
-from .builder import Builder, Value
+from .builder import Block, Builder, Value
 from .walker import Walker
 
 if TYPE_CHECKING:
@@ -22,12 +24,11 @@ _IN_ONE_FILE = 2**31 - 2**20  # protobuf writes no message beyond 2 GB
 def require_onnx() -> Any:
     """The package `onnx`, or an error that says how to get it."""
     try:
-        import onnx
+        return importlib.import_module("onnx")
     except ImportError:
         raise ExportError(
             'to_onnx: the package onnx is missing; install it with the extra: pip install "extempo[onnx]"'
         ) from None
-    return onnx
 
 
 def onnx_model(program: Program, opset_version: int) -> Any:
@@ -39,7 +40,7 @@ def onnx_model(program: Program, opset_version: int) -> Any:
             f"leave it out for {OPSETS[-1]}"
         )
     outputs = [*program.outputs, *(f"{name}.new" for name in program.state)]
-    b = Builder(opset_version, [*(spec.name for spec in program.inputs), *program.weights, *outputs])
+    b = Builder(onnx, opset_version, [*(spec.name for spec in program.inputs), *program.weights, *outputs])
     values: dict[Any, Any] = {}
     leaves = program.graph.inputs
     for leaf, spec in zip(leaves, program.inputs, strict=False):
@@ -58,8 +59,9 @@ def onnx_model(program: Program, opset_version: int) -> Any:
 
 def _finished(onnx: Any, b: Builder, program: Program, opset_version: int) -> Any:
     b.main.nodes[:0] = b.head.nodes
+    used = _without_unused(b.main)
     graph = b.graph(b.main, "program")
-    graph.initializer.extend(b.initializers)
+    graph.initializer.extend(i for i in b.initializers if i.name in used)
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", opset_version)],
@@ -75,9 +77,35 @@ def _finished(onnx: Any, b: Builder, program: Program, opset_version: int) -> An
     return model
 
 
+def _without_unused(block: Block) -> set[str]:
+    """Leave out nodes whose results nobody reads; the names that are read."""
+    used = {value.name for value in block.outputs}
+    kept = []
+    for node in reversed(block.nodes):
+        if used.isdisjoint(node.output):
+            continue
+        kept.append(node)
+        used.update(_names_read(node))
+    block.nodes = kept[::-1]
+    return used
+
+
+def _names_read(node: Any) -> Iterator[str]:
+    """The inputs of a node, and what its inner graphs read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _names_read(inner)
+        yield from (value.name for value in attribute.g.output)
+
+
 def write_onnx(program: Program, f: Any, opset_version: int) -> None:
-    """Write the model to a path or a binary file."""
-    model = onnx_model(program, opset_version)
+    """Write the program to a path or a binary file."""
+    write_model(onnx_model(program, opset_version), f)
+
+
+def write_model(model: Any, f: Any) -> None:
+    """Write a model to a path or a binary file; weights beyond 2 GB go into a file beside it."""
     if not isinstance(f, str | os.PathLike):
         f.write(model.SerializeToString())
         return

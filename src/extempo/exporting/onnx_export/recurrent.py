@@ -31,7 +31,9 @@ def sequence(
     activation: str | None = None,
 ) -> tuple[Value, ...]:
     """Outputs as packed rows, then the final states."""
-    assert x.shape is not None and states[0].shape is not None and sizes.shape is not None
+    assert x.shape is not None
+    assert states[0].shape is not None
+    assert sizes.shape is not None
     n_steps, (n_samples, hidden) = sizes.shape[0], states[0].shape
     attrs = {
         "hidden_size": hidden,
@@ -68,7 +70,8 @@ def sequence(
 
 def _guarded(b: Builder, is_there: Value, run: Any, x: Value, states: Sequence[Value]) -> tuple[Value, ...]:
     """What `run` gives, or nothing and the states as they were."""
-    assert x.shape is not None and states[0].shape is not None
+    assert x.shape is not None
+    assert states[0].shape is not None
     shapes = [(x.shape[0], states[0].shape[1]), *(s.shape for s in states)]
     with b.block() as layer:
         layer.outputs = [Value(v.name, x.dtype, shape) for v, shape in zip(run(), shapes, strict=True)]
@@ -108,6 +111,7 @@ def _steps(b: Builder, x: Value, sizes: Value, n_steps: Any, n_samples: Any, the
     if there is None:
         return b.reshape(x, (n_steps, n_samples, x.shape[1]))
     first = b.Sub(b.emit("CumSum", sizes, b.size(0)), sizes)
-    places = b.Add(b.Unsqueeze(first, [1]), b.Unsqueeze(b.range(n_samples), [0]))
+    # Not by Unsqueeze: onnx takes unsqueezed vectors for shapes when it infers types, and fails to add them.
+    places = b.Add(b.reshape(first, (n_steps, 1)), b.reshape(b.range(n_samples), (1, n_samples)))
     made: Value = b.Gather(x, b.Where(there, places, 0), axis=0)
     return made

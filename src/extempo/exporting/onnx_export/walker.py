@@ -98,7 +98,7 @@ class Walker:
 
     def _decomposed(self, aspect: Decomposed, node: Node, inputs: list[Any]) -> Any:
         log = SizeLog()
-        sizes = {name: log.symbol(name, 1009 + 2 * i) for i, name in enumerate(self._dims)}
+        sizes: dict[str, Any] = {name: log.symbol(name, 1009 + 2 * i) for i, name in enumerate(self._dims)}
         tracer = ProgramTracer(log, {})
         types = [i.type if isinstance(i, Node) else None for i in node.inputs]
         given = [
