@@ -248,13 +248,18 @@ class Diagonal(View):
         yield Sample(rng.normal(size=(2, 3, 4)), offset=-1, dim1=2, dim2=0)
         yield Sample(rng.normal(size=(2, 2)), offset=5, dim1=0, dim2=1)
 
-    @Decomposed
-    def onnx(x: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
-        columns = x._type.shape[dim2]
-        length = Diagonal.infer(x._type, offset=offset, dim1=dim1, dim2=dim2).shape[-1]
-        flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
-        first = offset if offset >= 0 else -offset * columns
-        return flat.index_select(-1, ops.arange(length) * (columns + 1) + first)
+    @staticmethod
+    def onnx(b: Any, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+        rows, columns = x.shape[dim1], x.shape[dim2]
+        ends = (rows, b.plus(columns, -offset)) if offset >= 0 else (b.plus(rows, offset), columns)
+        length = b.Max(b.Min(*map(b.size, ends)), 0)
+        rest = [d for d in range(x.ndim) if d not in (dim1, dim2)]
+        flat = b.reshape(
+            b.Transpose(x, perm=(*rest, dim1, dim2)), (*(x.shape[d] for d in rest), b.times(rows, columns))
+        )
+        first = offset if offset >= 0 else b.times(-offset, columns)
+        places = b.Add(b.Mul(b.range(length), b.size(b.plus(columns, 1))), b.size(first))
+        return b.Gather(flat, places, axis=len(rest))
 
 
 class Unfold(View):

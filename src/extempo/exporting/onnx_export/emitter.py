@@ -402,12 +402,9 @@ class Emitter:
         up, right = self.abs(a), self.abs(c)
         steep = self.gt(up, right)
         low, high = self.minimum(up, right), self.maximum(up, right)
-        ratio = self.where(self.eq(low, high), self.where(self.eq(high, 0.0), 0.0, 1.0), self.div(low, high))
-        ratio = self.where(
-            self.logical_or(self.isnan(a), self.isnan(c)),
-            self.b.constant(math.nan, a.dtype),
-            self.b.cast(ratio, a.dtype),
-        )
+        zero, one, unknown = (self.b.constant(v, a.dtype) for v in (0.0, 1.0, math.nan))
+        ratio = self.where(self.eq(low, high), self.where(self.eq(high, 0.0), zero, one), self.div(low, high))
+        ratio = self.where(self.logical_or(self.isnan(a), self.isnan(c)), unknown, ratio)
         angle = self.atan(ratio)
         angle = self.where(steep, self.sub(math.pi / 2, angle), angle)
         angle = self.where(self.signbit(c), self.sub(math.pi, angle), angle)

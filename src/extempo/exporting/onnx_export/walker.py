@@ -17,7 +17,7 @@ from ...errors import ExportError, UnsupportedError
 from .. import control_flow
 from ..building import freeze_node
 from ..calls import Dim
-from ..sizes import SizeExpr, SizeLog, at_sizes
+from ..sizes import Guard, SizeExpr, SizeLog, at_sizes, frozen, parse_size
 from ..tracer import ProgramTracer
 from .builder import Builder, NoForm, Value
 from .rules import RULES
@@ -111,17 +111,20 @@ class Walker:
             made = aspect.function(*flow, *given, **at_sizes(node.attrs, sizes))
             several = isinstance(made, tuple)
             outputs = [None if t is None else tracer.node_of(t) for t in (made if several else (made,))]
+        for guard in log.guards.values():
+            if not _is_harmless(guard):
+                raise NoForm(f"what it does depends on whether {guard}; take those sizes out of dynamic=")
         reached = Graph.reach([o for o in outputs if o is not None])
         copies: dict[Node, Node] = {}
         values: Values = {}
         for old, value in zip(arguments, [x for x in inputs if isinstance(x, Value)], strict=True):
-            copies[old] = Constant(Leaf, (), {}, old.type, (), None)
+            copies[old] = Constant(Leaf, (), {}, frozen(old.type, log), (), None)
             values[copies[old]] = value
         for old in reached:
             if old in copies:
                 continue
             if old in tracer.captured:
-                copies[old] = Constant(Leaf, (), {}, old.type, (), None)
+                copies[old] = Constant(Leaf, (), {}, frozen(old.type, log), (), None)
                 array = tracer.captured[old].detach().numpy()
                 values[copies[old]] = self.b.constant(array, old.type.dtype)
             else:
@@ -131,6 +134,18 @@ class Walker:
         found = iter(self.walk(graph, values))
         results = tuple(None if o is None else next(found) for o in outputs)
         return results if several else results[0]
+
+
+def _is_harmless(guard: Guard) -> bool:
+    """Whether the form is right also where a decision that was made for it does not hold.
+
+    That sizes differ was decided for the general way, which needs nothing of the kind. That a size is 0 or more, or
+    equal to another up to what is cut off at 0, holds wherever the op itself is defined.
+    """
+    if guard.sign == "!=" or (guard.sign == ">=" and guard.right.constant == 0):
+        return True
+    left, right = (parse_size(str(side).replace("max(0, ", "(")) for side in (guard.left, guard.right))
+    return guard.sign == "==" and left == right
 
 
 def _kind(x: Any) -> Any:
