@@ -98,6 +98,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .exporting.building import program
     from .exporting.control_flow import cond, map, scan, while_loop
     from .exporting.files import load_program
+    from .exporting.onnx_import.module import from_onnx
     from .func import vmap
     from .nested import jagged, nested_tensor
     from .ragged_tensors.creation import ragged, ragged_from_values
@@ -157,6 +158,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_onnx",
     "func",
     "get_autocast_dtype",
     "get_default_dtype",
@@ -234,6 +236,7 @@ _HOMES = {
     "cell": "batching.cells",
     "compare": "comparing.calling",
     "cond": "exporting.control_flow",
+    "from_onnx": "exporting.onnx_import.module",
     "get_autocast_dtype": "amp",
     "hamming_window": "signal.older_windows",
     "hann_window": "signal.older_windows",
