@@ -22,6 +22,7 @@ from .table import Fixed, Ints, Results, operator
 
 @operator("Shape")
 def shape(x: Tensor, *, start: int = 0, end: int | None = None) -> Any:
+    """An array, so that arithmetic on sizes stays outside of tensors: see `host`."""
     return shape_of(x, start, end)
 
 
@@ -145,7 +146,10 @@ def pad(
     dims = list(range(x.ndim)) if axes is None else axes_in(axes, x.ndim)
     same_length("pads", widths, 2 * len(dims))
     before, after = widths[: len(dims)], widths[len(dims) :]
-    check_size([x.shape[d] + b + a for d, b, a in zip(dims, before, after, strict=True)], x.element_size())
+    whole = list(x.shape)
+    for d, b, a in zip(dims, before, after, strict=True):
+        whole[d] += b + a
+    check_size(whole, x.element_size())
     if mode == "constant":
         sides = dict(zip(dims, zip(before, after, strict=True), strict=True))
         return pad_constant(x, sides, value_ if value is None else value.item())
@@ -184,7 +188,10 @@ def _padded_indices(mode: str, n: int, before: int, after: int) -> Array:
 def center_crop_pad(x: Tensor, shape: Ints, *, axes: Ints | None = None) -> Tensor:
     dims = list(range(x.ndim)) if axes is None else axes_in(axes, x.ndim)
     same_length("shape", shape, len(dims))
-    check_size(shape, x.element_size())
+    whole = list(x.shape)
+    for dim, n in zip(dims, shape, strict=True):
+        whole[dim] = n
+    check_size(whole, x.element_size())
     for dim, n in zip(dims, shape, strict=True):
         have = x.shape[dim]
         if n < have:

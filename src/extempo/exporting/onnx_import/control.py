@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
+from ...core.context import CONTEXT
 from ...core.tensor import Tensor
 from ...core.types import int64
 from ...errors import ArgumentError, ShapeError, UnsupportedError
-from ..control_flow import cond, scan
+from ..control_flow import cond, scan, while_loop
 from .reading import element_type
 from .sizes import MAX_BYTES, axis_in
 from .table import Ints, Results, operator
 
 if TYPE_CHECKING:
     from .graphs import Body, Run
+
+OVERHEAD = 256  # bytes of a tensor beside its values
 
 
 @operator("If")
@@ -42,6 +45,8 @@ def loop(
             f"{len(body.inputs)} and gives {len(body.outputs)}"
         )
     n_states = len(states)
+    if hasattr(CONTEXT.get().interceptor, "trace_while") and len(body.outputs) == 1 + n_states:
+        return _kept_loop(limit, condition, states, body, scope)
     going: Tensor = ops.tensor(True) if condition is None else condition
     kept: list[list[Tensor]] = [[] for _ in body.outputs[1 + n_states :]]
     n_bytes = step = 0
@@ -50,7 +55,7 @@ def loop(
         states = tuple(rest[:n_states])
         for column, value in zip(kept, rest[n_states:], strict=True):
             column.append(value)
-            n_bytes += value.numel() * value.element_size()
+            n_bytes += value.numel() * value.element_size() + OVERHEAD
         if n_bytes > MAX_BYTES:
             raise ShapeError(f"after {step + 1} steps its results take more than {MAX_BYTES >> 30} GiB")
         step += 1
@@ -59,6 +64,21 @@ def loop(
         for column, declared in zip(kept, body.output_types[1 + n_states :], strict=True)
     ]
     return (*states, *stacked)
+
+
+def _kept_loop(
+    limit: Ints | None, condition: Tensor | None, states: tuple[Tensor, ...], body: Body, scope: Run
+) -> Results:
+    """The loop as one that an exported program keeps: states keep their types, and nothing is stacked."""
+
+    def goes_on(step: Tensor, going: Tensor, *states: Tensor) -> Tensor:
+        return going.reshape(()) if not limit else ops.logical_and(going.reshape(()), step < limit[0])
+
+    def run(step: Tensor, going: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        return (step + 1, *body.run(scope, (step, going, *states)))
+
+    going = ops.tensor(True) if condition is None else condition
+    return tuple(while_loop(goes_on, run, (ops.tensor(0, dtype=int64), going, *states))[2:])
 
 
 def _nothing(declared: Any) -> Tensor:

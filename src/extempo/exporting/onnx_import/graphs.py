@@ -17,7 +17,7 @@ from ...core.tensor import Tensor, from_array
 from ...core.wording import counted, did_you_mean
 from ...errors import ArgumentError, ExtempoError, UnsupportedError
 from ...serialization.files import FileFormatError
-from .host import HOST
+from .host import RULES, on_host
 from .operators import OPERATORS, REFUSED
 from .reading import array_of
 from .table import Attribute, Operator
@@ -140,14 +140,15 @@ def _with_drops(steps: Sequence[Step], kept: set[str]) -> list[Step]:
 
 def as_tensor(value: Any) -> Any:
     """A value as a tensor, if it is an array of sizes."""
-    return from_array(value.astype(np.int64)) if type(value) is np.ndarray else value
+    if type(value) is not np.ndarray:
+        return value
+    return from_array(value if value.dtype == bool else value.astype(np.int64))
 
 
 def _results(step: Step, run: Run) -> tuple[Any, ...]:
     values, op = run.values, step.operator
-    if op.name in HOST:
-        arrays = [values.get(a.key) if a.known is None or a.kind != "Tensor" else a.known for a in step.arguments]
-        found = HOST[op.name](arrays, step)
+    if op.name in RULES:
+        found = on_host(RULES[op.name], [_array(a, values) for a in step.arguments], step.attributes)
         if found is not None:
             return (found,)
     arguments = [_argument(a, values) for a in step.arguments]
@@ -157,6 +158,13 @@ def _results(step: Step, run: Run) -> tuple[Any, ...]:
         attributes = {**attributes, **{name: wanted[name] for name in op.from_run}}
     results: Any = op.function(*arguments, **attributes)
     return results if isinstance(results, tuple) else (results,)
+
+
+def _array(argument: Argument, values: Mapping[str, Any]) -> Any:
+    """An input as an array, if it is one or known to be one."""
+    if argument.known is None:
+        return values.get(argument.key)
+    return argument.known if argument.kind in ("Tensor", "Fixed") else np.array(argument.known, np.int64)
 
 
 def _argument(argument: Argument, values: Mapping[str, Any]) -> Any:

@@ -1,24 +1,26 @@
 """Arithmetic on sizes, as exporters write it: Shape, Gather, Concat, ... on NumPy arrays instead of tensors.
 
 No tensor is read for it, so a size never waits for values, and in a program sizes stay symbols (arrays of objects). A
-rule gets the inputs of a step, and answers None where one of them is a tensor: then the operator itself runs.
+rule gets the inputs of a node as arrays, and its attributes; where one input is a tensor, or a rule answers None, the
+operator itself runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.storage import Array
-from .reading import NUMBERS
 
 if TYPE_CHECKING:
     from ...core.tensor import Tensor
-    from .graphs import Step
 
-Rule = Callable[[Sequence[Any], "Step"], Array | None]
+MAX_SIZES = 64  # what has more elements than a tensor dimensions is no shape
+INT64 = 7  # in the format
+
+Rule = Callable[[Sequence[Array], Mapping[str, Any]], Array | None]
 
 
 def sizes_array(sizes: Sequence[Any]) -> Array:
@@ -26,82 +28,90 @@ def sizes_array(sizes: Sequence[Any]) -> Array:
     return np.array(sizes, np.int64 if all(type(n) is int for n in sizes) else object)
 
 
-def _all_arrays(rule: Callable[[list[Array], dict[str, Any]], Array]) -> Rule:
-    def run(inputs: Sequence[Any], step: Step) -> Array | None:
-        if not all(type(x) is np.ndarray for x in inputs):
-            return None
-        found = rule(list(inputs), step.attributes)
-        return found if type(found) is np.ndarray else np.asarray(found)
-
-    return run
-
-
-def shape_of(x: Tensor, start: int = 0, end: int | None = None) -> Array:
+def shape_of(x: Tensor | Array, start: int = 0, end: int | None = None) -> Array:
     """The sizes of a tensor, or some of them."""
     return sizes_array(tuple(x.shape)[slice(start, end)])
 
 
-def _shape(inputs: Sequence[Any], step: Step) -> Array | None:
-    return shape_of(inputs[0], **step.attributes)
+def on_host(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Array | None:
+    """The result of a rule, if all inputs are arrays and it has one."""
+    for x in inputs:
+        if type(x) is not np.ndarray or x.size > MAX_SIZES:
+            return None
+    found = rule(inputs, attributes)
+    return None if found is None else np.asarray(found)
 
 
-def _gather(inputs: list[Array], attributes: dict[str, Any]) -> Array:
+def _gather(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
     return np.take(inputs[0], inputs[1], axis=attributes.get("axis", 0))
 
 
-def _concat(inputs: list[Array], attributes: dict[str, Any]) -> Array:
+def _concat(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
     return np.concatenate(inputs, axis=attributes.get("axis", 0))
 
 
-def _slice(inputs: Sequence[Any], step: Step) -> Array | None:
-    x = inputs[0]
-    known = [a.known for a in step.arguments[1:]]
-    if type(x) is not np.ndarray or x.ndim != 1 or any(k is None or len(k) != 1 for k in known) or len(known) < 2:
+def _slice(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    x, *bounds = inputs
+    if x.ndim != 1 or len(bounds) < 2 or any(b.size != 1 for b in bounds):
         return None
-    if len(known) > 2 and known[2][0] not in (0, -1):
+    start, stop, *rest = (b.item() for b in bounds)
+    if rest and rest[0] not in (0, -1):
         return None
-    return x[slice(known[0][0], known[1][0], known[3][0] if len(known) > 3 else None)]
+    return x[slice(start, stop, rest[1] if len(rest) > 1 else None)]
 
 
-def _reshaped(inputs: Sequence[Any], step: Step) -> Array | None:
-    """Squeeze, Unsqueeze and Reshape between a number and a row of one."""
-    x = inputs[0]
-    if type(x) is not np.ndarray or x.size != 1 or len(step.arguments) != 2:
-        return None
-    known = step.arguments[1].known
-    if step.operator.name == "Reshape":
-        return x.reshape(1) if known in ([1], [-1]) else None
-    if step.operator.name == "Unsqueeze":
-        return x.reshape(1) if x.ndim == 0 and known in ([0], [-1]) else None
-    return x.reshape(()) if x.ndim == 1 and known in ([0], [-1]) else None
+def _squeeze(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    return inputs[0].reshape(()) if len(inputs) == 2 and inputs[0].shape == (1,) and inputs[1].size == 1 else None
 
 
-def _cast(inputs: Sequence[Any], step: Step) -> Array | None:
-    x = inputs[0]
-    return x if type(x) is np.ndarray and step.attributes["to"] == DTYPE_INT64 else None
+def _unsqueeze(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    return inputs[0].reshape(1) if len(inputs) == 2 and inputs[0].shape == () and inputs[1].size == 1 else None
 
 
-def _divided(inputs: list[Array], attributes: dict[str, Any]) -> Array:
+def _reshape(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    return inputs[0].reshape(inputs[1].tolist()) if len(inputs) == 2 and np.all(inputs[1] != 0) else None
+
+
+def _cast(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    return inputs[0] if attributes["to"] == INT64 and inputs[0].dtype != bool else None
+
+
+def _div(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
     x, y = inputs
     if not np.all(y != 0):
         raise ZeroDivisionError("division of a size by 0")
     quotient = x // y
-    return np.where((quotient < 0) & (quotient * y != x), quotient + 1, quotient) if x.dtype != object else quotient
+    if quotient.dtype == object:  # symbols are sizes, and not negative
+        return quotient
+    return np.where((quotient < 0) & (quotient * y != x), quotient + 1, quotient)  # the format rounds towards 0
 
 
-DTYPE_INT64 = next(number for d, number in NUMBERS.items() if d.numpy == np.int64)
+def _mod(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    return None if attributes.get("fmod") or not np.all(inputs[1] != 0) else inputs[0] % inputs[1]
 
-HOST: dict[str, Rule] = {
-    "Shape": _shape,
-    "Gather": _all_arrays(_gather),
-    "Concat": _all_arrays(_concat),
+
+def _constant_of_shape(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array | None:
+    value = attributes.get("value")
+    (shape,) = inputs
+    if value is None or value.dtype != np.int64 or shape.shape != (1,) or type(shape[0]) is not np.int64:
+        return None
+    return np.full(shape, value.reshape(())) if 0 <= shape[0] <= MAX_SIZES else None
+
+
+RULES: dict[str, Rule] = {
+    "Gather": _gather,
+    "Concat": _concat,
     "Slice": _slice,
-    "Unsqueeze": _reshaped,
-    "Squeeze": _reshaped,
-    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
     "Cast": _cast,
-    "Add": _all_arrays(lambda inputs, attributes: inputs[0] + inputs[1]),
-    "Sub": _all_arrays(lambda inputs, attributes: inputs[0] - inputs[1]),
-    "Mul": _all_arrays(lambda inputs, attributes: inputs[0] * inputs[1]),
-    "Div": _all_arrays(_divided),
+    "Add": lambda inputs, attributes: inputs[0] + inputs[1],
+    "Sub": lambda inputs, attributes: inputs[0] - inputs[1],
+    "Mul": lambda inputs, attributes: inputs[0] * inputs[1],
+    "Div": _div,
+    "Mod": _mod,
+    "ConstantOfShape": _constant_of_shape,
+    "Equal": lambda inputs, attributes: np.asarray(inputs[0] == inputs[1]).astype(bool),
+    "Where": lambda inputs, attributes: np.where(*inputs),
 }

@@ -120,6 +120,9 @@ class OnnxModule(Module):
 
     # ---- inputs
 
+    def _refuse_input(self, given: Any) -> None:
+        """The error that rose has named the input already."""
+
     def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Tensor]:
         """The inputs of a call by name, each as the file declares it."""
         if len(args) > len(self._inputs):

@@ -58,7 +58,7 @@ def resize(
         factors = list(scales)
         if not all(0 < f < math.inf for f in factors):
             raise ArgumentError(f"scales must be positive, got {factors}")
-        wanted = [math.floor(h * f) for h, f in zip(have, factors, strict=True)]
+        wanted = [h if f == 1.0 else math.floor(h * f) for h, f in zip(have, factors, strict=True)]
     else:
         raise ArgumentError("Resize needs scales or sizes")
     whole = list(x.shape)

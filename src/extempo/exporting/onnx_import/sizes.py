@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ...errors import IndexRangeError, ShapeError
 
-MAX_BYTES = 2**32  # of one value that is larger than the inputs it is made from
+MAX_BYTES = 2**31  # of one value that is larger than the inputs it is made from
 MAX_NDIM = 64  # NumPy has no more
 
 
