@@ -2,6 +2,7 @@
 
     python scripts/onnx_node_tests.py              the share of each operator
     python scripts/onnx_node_tests.py --failures   what does not pass, each with its reason
+    python scripts/onnx_node_tests.py --write      the shares into docs/from_onnx.md
 
 Counted are the tests of operators that opset 21 has (domain ai.onnx), without strings, sequences and optional values,
 that have an input of float32, int64 or bool, or no input. Results must have the type, the shape and, within the
@@ -11,7 +12,6 @@ tolerance of the test, the values that it asks for; of random operators, type an
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,6 +25,8 @@ from onnx import defs, numpy_helper
 import extempo as ex
 from extempo.core.tensor import from_array
 
+PAGE = Path(__file__).parents[1] / "docs" / "from_onnx.md"
+BEGIN, END = "<!-- shares: python scripts/onnx_node_tests.py --write -->", "<!-- end of shares -->"
 OPSET = 21
 FLOAT, INT64, STRING, BOOL = 1, 7, 8, 9
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -121,26 +123,32 @@ def table(outcomes: list[Outcome]) -> str:
     for operator in sorted(rows):
         passed = sum(not o.reason for o in rows[operator])
         lines.append(f"| {operator} | {passed} | {len(rows[operator])} |")
-    passed = sum(not o.reason for o in outcomes)
-    lines.append(f"| all | {passed} | {len(outcomes)} |")
     return "\n".join(lines)
+
+
+def report(outcomes: list[Outcome]) -> str:
+    """What the docs show: the whole, then the table."""
+    passed = sum(not o.reason for o in outcomes)
+    whole = f"onnx {onnx.__version__}: {passed} of {len(outcomes)} tests pass, {passed / max(len(outcomes), 1):.1%}"
+    return f"{whole}\n\n{table(outcomes)}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failures", action="store_true", help="print what does not pass, with reasons")
     parser.add_argument("--only", default="", help="tests whose names contain this")
+    parser.add_argument("--write", action="store_true", help="put the shares into docs/from_onnx.md")
     options = parser.parse_args()
     outcomes = [run(case) for case in counted_cases() if options.only in case.name]
     if options.failures:
-        for outcome in outcomes:
-            if outcome.reason:
-                print(f"{outcome.test}: {outcome.reason}")
+        print("\n".join(f"{o.test}: {o.reason}" for o in outcomes if o.reason))
+    elif options.write:
+        before, begin, rest = PAGE.read_text().partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{begin}\n\n{report(outcomes)}\n\n{END}{after}")
     else:
-        print(table(outcomes))
-    passed = sum(not o.reason for o in outcomes)
-    print(f"\nonnx {onnx.__version__}: {passed} of {len(outcomes)} tests pass, {passed / max(len(outcomes), 1):.1%}")
+        print(report(outcomes))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,7 +16,9 @@ onnx = pytest.importorskip("onnx", reason="ONNX files are read by the extra: pip
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 
-@pytest.mark.parametrize("name", ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT8", "BOOL"])
+@pytest.mark.parametrize(
+    "name", ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT8", "BOOL"]
+)
 def test_values_are_read_from_bytes_and_from_lists(name):
     number = getattr(TensorProto, name)
     values = np.array([[0, 1], [3, 2]]).astype(DTYPES[number].numpy)

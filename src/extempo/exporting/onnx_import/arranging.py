@@ -15,9 +15,8 @@ from ...core.types import int64
 from ...errors import ArgumentError, ShapeError
 from ...nn import functional as F
 from .host import shape_of
-from .reading import element_type
 from .sizes import axes_in, axis_in, check_size, same_length
-from .table import Fixed, Ints, Results, operator
+from .table import Dtype, Fixed, Ints, Results, operator
 
 
 @operator("Shape")
@@ -256,9 +255,9 @@ def constant_of_shape(shape: Ints, *, value: Array | None = None) -> Tensor:
 
 
 @operator("EyeLike")
-def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
+def eye_like(x: Tensor, *, dtype: Dtype | None = None, k: int = 0) -> Tensor:
     rows, columns = ops.arange(x.shape[0]).unsqueeze(1), ops.arange(x.shape[1])
-    return (columns - rows == k).to(x.dtype if dtype is None else element_type(dtype))
+    return (columns - rows == k).to(dtype or x.dtype)
 
 
 @operator("Range")

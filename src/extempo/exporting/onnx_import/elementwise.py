@@ -11,8 +11,7 @@ from ...core.tensor import Tensor
 from ...core.types import bool_, float32
 from ...errors import UnsupportedError
 from ...nn import functional as F
-from .reading import element_type
-from .table import Fixed, Floats, Ints, Results, add, operator
+from .table import Dtype, Fixed, Floats, Ints, Results, add, operator
 
 _ONE_INPUT: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": ops.abs, "Acos": ops.acos, "Acosh": ops.acosh, "Asin": ops.asin, "Asinh": ops.asinh, "Atan": ops.atan,
@@ -135,8 +134,8 @@ def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 @operator("Cast")
-def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return x.to(element_type(to))
+def cast(x: Tensor, *, to: Dtype, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    return x.to(to)
 
 
 @operator("CastLike")

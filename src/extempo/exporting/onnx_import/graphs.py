@@ -14,12 +14,13 @@ import numpy as np
 
 from ...core.storage import Array
 from ...core.tensor import Tensor, from_array
+from ...core.types import dtype
 from ...core.wording import counted, did_you_mean
 from ...errors import ArgumentError, ExtempoError, UnsupportedError
 from ...serialization.files import FileFormatError
 from .host import RULES, on_host
 from .operators import OPERATORS, REFUSED
-from .reading import array_of
+from .reading import array_of, element_type
 from .table import Attribute, Operator
 
 MAX_STEPS = 1_000_000  # functions that call functions twice each could grow without end
@@ -29,6 +30,7 @@ DOMAINS = ("", "ai.onnx")
 _ATTRIBUTES: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "float": (1, lambda a: float(a.f)),
     "int": (2, lambda a: int(a.i)),
+    "Dtype": (2, lambda a: int(a.i)),
     "str": (3, lambda a: a.s.decode("utf-8", "replace")),
     "Array": (4, lambda a: a.t),
     "Body": (5, lambda a: a.g),
@@ -113,8 +115,11 @@ def _told(step: Step, error: ExtempoError) -> ExtempoError:
     text = str(error)
     if text.startswith("from_onnx: "):
         return error
-    kind = type(error) if type(error).__init__ is RuntimeError.__init__ else ExtempoError
-    return kind(f"from_onnx: {step.label}: {text}")
+    message = f"from_onnx: {step.label}: {text}"
+    try:
+        return type(error)(message)
+    except TypeError:  # an error of a user's own, made in another way
+        return ExtempoError(message)
 
 
 def keys_read(step: Step) -> Iterable[str]:
@@ -305,8 +310,8 @@ class Builder:
         if name == "value":
             array = array_of(_value(node, Attribute(name, "Array", True), a), self._directory)
         elif name in kinds:
-            kind, dtype = kinds[name]
-            array = np.array(_value(node, Attribute(name, kind, True), a), dtype)
+            kind, stored = kinds[name]
+            array = np.array(_value(node, Attribute(name, kind, True), a), stored)
         else:
             raise UnsupportedError(
                 f"from_onnx: {_label(node)}: the attribute {name!r} (strings, sparse tensors) is not supported; "
@@ -367,6 +372,8 @@ class Builder:
                 value = self.graph(value, Names(names, names.opsets, names.attributes))
             elif spec.kind == "Array":
                 value = array_of(value, self._directory)
+            elif spec.kind == "Dtype":
+                value = _dtype(label, value)
             found[spec.keyword] = value
         missing = [name for name, spec in op.attributes.items() if spec.is_required and spec.keyword not in found]
         if missing:
@@ -409,6 +416,14 @@ def _attributes_of(node: Any, names: Names) -> list[Any]:
             given.name = a.name
             found.append(given)
     return found
+
+
+def _dtype(label: str, number: int) -> dtype | None:
+    """The dtype of an element type; 0 stands for none."""
+    try:
+        return element_type(number) if number else None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"from_onnx: {label}: {error}") from None
 
 
 def _value(node: Any, spec: Attribute, a: Any) -> Any:

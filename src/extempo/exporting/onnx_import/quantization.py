@@ -7,9 +7,8 @@ from ...core.tensor import Tensor
 from ...core.types import dtype, float32, float64, iinfo, int32, uint8
 from ...errors import ArgumentError
 from .convolutions import conv
-from .reading import element_type
 from .sizes import axis_in
-from .table import Fixed, Ints, operator
+from .table import Dtype, Fixed, Ints, operator
 
 
 def _spread(t: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
@@ -29,9 +28,9 @@ def _saturated(x: Tensor, to: dtype) -> Tensor:
 @operator("QuantizeLinear")
 def quantize_linear(
     x: Tensor, scale: Fixed, zero_point: Fixed | None = None, *, axis: int = 1, block_size: int = 0,
-    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+    output_dtype: Dtype | None = None, precision: int = 0, saturate: int = 1,
 ) -> Tensor:  # fmt: skip
-    to = zero_point.dtype if zero_point is not None else element_type(output_dtype) if output_dtype else uint8
+    to = zero_point.dtype if zero_point is not None else output_dtype or uint8
     if to.is_floating_point:
         raise ArgumentError(f"the zero point must be of whole numbers, got {to}")
     y = ops.round(x.to(float32) / _spread(scale.to(float32), x, axis, block_size))
@@ -43,13 +42,13 @@ def quantize_linear(
 @operator("DequantizeLinear")
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero_point: Fixed | None = None, *, axis: int = 1, block_size: int = 0,
-    output_dtype: int = 0,
+    output_dtype: Dtype | None = None,
 ) -> Tensor:  # fmt: skip
     y = x.to(scale.dtype)
     if zero_point is not None:
         y = y - _spread(zero_point.to(scale.dtype), x, axis, block_size)
     y = y * _spread(scale, x, axis, block_size)
-    return y.to(element_type(output_dtype)) if output_dtype else y
+    return y.to(output_dtype or y.dtype)
 
 
 @operator("DynamicQuantizeLinear")

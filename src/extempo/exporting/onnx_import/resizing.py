@@ -104,26 +104,26 @@ def _resized(x: Tensor, dim: int, n: int, factor: float, crop: tuple[float, floa
 
 
 def _places(size: int, n: int, factor: float, crop: tuple[float, float] | None, mode: str) -> Array:
-    """Where in the input each place of the result lies."""
-    at = np.arange(n, dtype=np.float64)
+    """Where in the input each place of the result lies, in float32: so do others, and a half may go either way."""
+    at, one = np.arange(n, dtype=np.float32), np.float32(factor)
     if mode == "half_pixel":
-        return (at + 0.5) / factor - 0.5
+        return (at + 0.5) / one - 0.5
     if mode == "half_pixel_symmetric":
-        exact = factor * size
-        return size / 2 * (1 - n / exact) + (at + 0.5) / factor - 0.5
+        exact = one * np.float32(size)
+        return size / 2 * (1 - n / exact) + (at + 0.5) / one - 0.5
     if mode == "pytorch_half_pixel":
-        return (at + 0.5) / factor - 0.5 if n > 1 else np.zeros(n)
+        return (at + 0.5) / one - 0.5 if n > 1 else np.zeros(n, np.float32)
     if mode == "align_corners":
-        return at * (size - 1) / (factor * size - 1) if n > 1 else np.zeros(n)
+        return at * (size - 1) / (one * np.float32(size) - 1) if n > 1 else np.zeros(n, np.float32)
     if mode == "asymmetric":
-        return at / factor
+        return at / one
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / factor
+        return (at + 0.5) / one
     if mode == "tf_crop_and_resize" and crop is not None:
         start, end = crop
         if n > 1:
             return start * (size - 1) + at * (end - start) * (size - 1) / (n - 1)
-        return np.full(n, 0.5 * (start + end) * (size - 1))
+        return np.full(n, 0.5 * (start + end) * (size - 1), np.float32)
     raise ArgumentError(f"the coordinate_transformation_mode {mode!r} is not known")
 
 

@@ -9,12 +9,11 @@ import numpy as np
 from ... import ops
 from ...core.storage import Array
 from ...core.tensor import Tensor, from_array
-from ...core.types import float64
+from ...core.types import float32, float64
 from ...errors import ArgumentError, ShapeError
 from .arranging import pad_constant
-from .reading import element_type
 from .sizes import axis_in, check_size
-from .table import Fixed, Floats, Ints, operator
+from .table import Dtype, Fixed, Floats, Ints, operator
 
 
 def _waves(n: int, n_bins: int) -> tuple[Tensor, Tensor]:
@@ -93,33 +92,33 @@ def stft(
     return _transformed(frames, n // 2 + 1 if onesided else n, False)
 
 
-def _window(size: Ints, periodic: int, output_datatype: int, *terms: float) -> Tensor:
+def _window(size: Ints, periodic: int, output_datatype: Dtype, *terms: float) -> Tensor:
     n = size[0]
     check_size((n,))
     angles = 2 * math.pi * np.arange(n) / max(n if periodic else n - 1, 1)
     made: Array = sum((t * np.cos(i * angles) for i, t in enumerate(terms)), np.zeros(n))
-    return from_array(made).to(element_type(output_datatype))
+    return from_array(made).to(output_datatype)
 
 
 @operator("HannWindow")
-def hann_window(size: Ints, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
+def hann_window(size: Ints, *, output_datatype: Dtype = float32, periodic: int = 1) -> Tensor:
     return _window(size, periodic, output_datatype, 0.5, -0.5)
 
 
 @operator("HammingWindow")
-def hamming_window(size: Ints, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
+def hamming_window(size: Ints, *, output_datatype: Dtype = float32, periodic: int = 1) -> Tensor:
     return _window(size, periodic, output_datatype, 25 / 46, -21 / 46)
 
 
 @operator("BlackmanWindow")
-def blackman_window(size: Ints, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
+def blackman_window(size: Ints, *, output_datatype: Dtype = float32, periodic: int = 1) -> Tensor:
     return _window(size, periodic, output_datatype, 0.42, -0.5, 0.08)
 
 
 @operator("MelWeightMatrix")
 def mel_weight_matrix(
     num_mel_bins: Ints, dft_length: Ints, sample_rate: Ints, lower_edge_hertz: Floats, upper_edge_hertz: Floats, *,
-    output_datatype: int = 1,
+    output_datatype: Dtype = float32,
 ) -> Tensor:  # fmt: skip
     """Triangles (spectrum bins, mel bins) between places that are evenly spaced in mel."""
     n_mels, n_bins = num_mel_bins[0], dft_length[0] // 2 + 1
@@ -132,4 +131,4 @@ def mel_weight_matrix(
     rising = np.where(centre > left, (bins - left) / np.maximum(centre - left, 1), 1.0 * (bins == centre))
     falling = (right - bins) / np.maximum(right - centre, 1)
     made = np.where((bins >= left) & (bins <= centre), rising, np.where((bins > centre) & (bins < right), falling, 0.0))
-    return from_array(made).to(element_type(output_datatype))
+    return from_array(made).to(output_datatype)

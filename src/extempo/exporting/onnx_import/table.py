@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.tensor import Tensor
+from ...core.types import dtype
 
 Ints: TypeAlias = list[int]
 Floats: TypeAlias = list[float]
 Strings: TypeAlias = list[str]
+Dtype: TypeAlias = dtype  # an attribute that is a number of the format
 Fixed: TypeAlias = Tensor
 Results: TypeAlias = Tensor | tuple[Any, ...]
 
