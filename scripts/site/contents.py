@@ -33,7 +33,7 @@ OPS = [
         " [Batching](../batching.md) and [Ragged tensors](../ragged.md).",
         {
             "Compiling and batching": "tracing.api batching.api batching.cells func.batching comparing.calling",
-            "Programs": "exporting.building exporting.files",
+            "Programs": "exporting.building exporting.files exporting.onnx_import.module",
             "Branches and loops as functions": "exporting.control_flow",
             "Ragged tensors": "ragged_tensors.creation ragged_tensors.padding ragged_tensors.tensor nested",
             "Gradients and precision": "core.context amp.autocasting amp.scaler",

@@ -9,6 +9,7 @@
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
     files          program.save and ex.load_program, by `text`; weights may be in fewer bytes (`storage`)
     quantizing     program.quantize: rounded weights, and a report of what that changes
+    onnx_import    ex.from_onnx: an ONNX file as a module that runs and trains
 
 Each is loaded when it is first asked for.
 """

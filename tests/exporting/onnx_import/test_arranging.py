@@ -22,7 +22,7 @@ def test_axes_that_are_squeezed_have_size_one(agrees, run_node, normal):
     agrees("Squeeze", [normal(1, 3, 1)], axes=[0], opset=11)
     agrees("Unsqueeze", [normal(3, 4), np.array([-1, 0])])
     agrees("Unsqueeze", [normal(3, 4)], axes=[1], opset=11)
-    with pytest.raises(ShapeError, match="axis 1 of a tensor of shape .1, 3. cannot be squeezed"):
+    with pytest.raises(ShapeError, match=r"axis 1 of a tensor of shape .1, 3. cannot be squeezed"):
         run_node("Squeeze", [normal(1, 3), np.array([1])])
 
 

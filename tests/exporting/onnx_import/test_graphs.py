@@ -21,8 +21,7 @@ def leaky(name, calls="LeakyRelu", domain=""):
     attribute = onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
     if not domain:
         node.attribute.append(attribute)
-    function = helper.make_function("own", name, ["a"], ["b"], [node], [*SET, helper.make_opsetid("own", 1)], ["slope"])
-    return function
+    return helper.make_function("own", name, ["a"], ["b"], [node], [*SET, helper.make_opsetid("own", 1)], ["slope"])
 
 
 def test_a_function_of_the_file_runs_with_the_attributes_of_its_call(model_of):
