@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from extempo.errors import IndexRangeError, ShapeError
@@ -21,6 +22,8 @@ def test_memory_is_refused_before_it_is_taken():
     assert check_size([2, 3]) == (2, 3)
     with pytest.raises(ShapeError, match=r"shape \[1099511627776, 1048576\], which takes more than 2 GiB"):
         check_size([2**40, 2**20])
+    with pytest.raises(ShapeError, match="takes more than 2 GiB"):
+        check_size([2**40, 0])
     with pytest.raises(ShapeError, match=r"cannot have the shape \[-1\]"):
         check_size([-1])
 
@@ -43,8 +46,6 @@ def test_lists_must_fit_the_dimensions():
     ],
 )
 def test_operators_that_make_large_tensors_refuse_impossible_sizes(run_node, op, values):
-    import numpy as np
-
     own = np.array(values if op != "HannWindow" else values[0])
     inputs = {
         "ConstantOfShape": [own],
@@ -53,3 +54,9 @@ def test_operators_that_make_large_tensors_refuse_impossible_sizes(run_node, op,
     }.get(op, [np.ones(1, np.float32), own])
     with pytest.raises(ShapeError, match=f"{op} .*takes more than 2 GiB"):
         run_node(op, inputs)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_padding_of_windows_is_bounded(run_node, op):
+    with pytest.raises(ShapeError, match=f"{op} .*takes more than 2 GiB"):
+        run_node(op, [np.ones((1, 1, 4), np.float32)], kernel_shape=[2], pads=[2**33, 0])

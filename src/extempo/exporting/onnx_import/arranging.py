@@ -76,10 +76,13 @@ def unsqueeze(x: Tensor, axes: Ints | None = None, *, axes_: Ints | None = None)
 
 @operator("Expand")
 def expand(x: Tensor, shape: Ints) -> Tensor:
-    sizes = shape
-    if all(type(n) is int for n in shape):
-        sizes = list(np.broadcast_shapes(tuple(x.shape), check_size(shape)))
-    return x.expand(sizes)
+    """Both shapes are broadcast: a 1 in either stands for the size of the other."""
+    sizes = list(check_size(shape))
+    own = list(x.shape)
+    for i in range(1, min(len(own), len(sizes)) + 1):
+        if type(sizes[-i]) is int and sizes[-i] == 1:
+            sizes[-i] = own[-i]
+    return x.expand(own[: max(0, len(own) - len(sizes))] + sizes)
 
 
 @operator("Tile")
@@ -249,8 +252,7 @@ def reverse_sequence(x: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, t
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Ints, *, value: Array | None = None) -> Tensor:
     filled = from_array(np.zeros(1, np.float32) if value is None else value.reshape(1))
-    if all(type(n) is int for n in shape):
-        check_size(shape, filled.element_size())
+    check_size(shape, filled.element_size())
     return ops.full(shape, filled.item(), dtype=filled.dtype)
 
 

@@ -94,6 +94,8 @@ class Body:
                 results = _results(step, run)
             except ExtempoError as error:
                 raise _told(step, error) from error
+            except MemoryError as error:
+                raise MemoryError(f"from_onnx: {step.label}: {error}") from error
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
                 message = f"from_onnx: {step.label}: its inputs or attributes do not fit together ({error})"
                 raise ArgumentError(message) from error

@@ -27,10 +27,12 @@ def axes_in(axes: Iterable[int], ndim: int) -> list[int]:
 
 
 def check_size(shape: Sequence[int], itemsize: int = 8) -> tuple[int, ...]:
-    """A shape that a file computed, before memory is taken for it."""
+    """A shape that a file computed, before memory is taken for it; symbols of a program are any size."""
+    if not all(type(n) is int for n in shape):
+        return tuple(shape)
     if any(n < 0 for n in shape) or len(shape) > MAX_NDIM:
         raise ShapeError(f"a tensor cannot have the shape {list(shape)[:8]}")
-    if math.prod(shape) * itemsize > MAX_BYTES:
+    if math.prod(shape) * itemsize > MAX_BYTES or max(shape, default=0) > MAX_BYTES:  # 0 elements need indices, too
         raise ShapeError(
             f"the model asks for a tensor of shape {list(shape)}, which takes more than {MAX_BYTES >> 30} GiB; "
             "check the sizes of its inputs"

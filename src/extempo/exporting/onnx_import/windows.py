@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from .arranging import pad_constant
-from .sizes import same_length
+from .sizes import check_size, same_length
 
 
 class Windows(NamedTuple):
@@ -65,6 +65,7 @@ def windows_of(
             raise ArgumentError(f"pads must not be negative, got {given}")
     elif auto_pad != "VALID":
         raise ArgumentError(f"auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, got {auto_pad!r}")
+    check_size([size + b + a for size, b, a in zip(sizes, before, after, strict=True)])
     return Windows(list(kernel), stride, dilation, before, after)
 
 
