@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import extempo as ex
+from extempo.batching.open_run import OpenRun
+from extempo.exporting.calls import Dim
 from extempo.exporting.runner import MAX_BOUND, GraphRunner
 
 
@@ -85,3 +87,37 @@ def test_constants_that_are_replaced_are_read_again():
     program.weights[name] = ex.tensor([0.0, 0.0])
     for _ in range(3):
         assert program(ex.zeros(2, 2)).tolist() == [[1.0, 1.0]] * 2 != before.tolist()
+
+
+def test_the_body_of_a_loop_is_one_call_of_a_batch():
+    def decode(x):
+        n = ex.tensor(0)
+        while x.sum() < 10:
+            x = x * 2 + 1
+            n = n + 1
+        return x, n
+
+    program = ex.program(decode, ex.ones(3))
+    samples = [ex.ones(3), ex.ones(3) * 5, ex.zeros(3), ex.ones(3) / 4]
+    with OpenRun(program) as run:
+        futures = [run.submit(x) for x in samples]
+    for x, future in zip(samples, futures, strict=True):
+        for mine, expected in zip(future.result(), decode(x), strict=True):
+            assert ex.equal(mine, expected)
+    longest = max(int(decode(x)[1]) for x in samples)
+    assert run.stats()["nodes"] <= 2 * (longest + 1) * len(samples)  # a body and a condition each time, not their ops
+
+
+def test_a_body_whose_sizes_are_symbols_runs_as_its_ops():
+    def powers(x):
+        total = x
+        while total.sum() < 20:
+            total = total + x * x
+        return total
+
+    program = ex.program(powers, ex.ones(3) * 2, dynamic={"x": {0: Dim("n", min=1)}})
+    samples = [ex.ones(n) * 2 for n in (1, 5, 2, 3)]
+    with OpenRun(program) as run:
+        futures = [run.submit(x) for x in samples]
+    for x, future in zip(samples, futures, strict=True):
+        assert ex.equal(future.result(), powers(x))

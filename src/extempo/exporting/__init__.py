@@ -6,6 +6,7 @@
                    with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
     stretches      what plans can run of it; where that is all, a call is one `planned_call`
+    folding        nodes that follow from weights alone, computed once
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
     files          program.save and ex.load_program, by `text`; weights may be in fewer bytes (`storage`)
     quantizing     program.quantize: rounded weights, and a report of what that changes

@@ -4,7 +4,8 @@ A graph is put in order once. For the sizes of a call its attributes are numbers
 met last. The first run at some sizes goes node by node, and notes types, and the values of what depends on nothing but
 sizes and constants (`arange`, masks); from the second one on these are there, and what plans can hold runs as
 `stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. Nothing of a run is
-kept, so threads may share a runner.
+kept, so threads may share a runner. A sample of
+`ex.batch` calls a graph of fixed sizes, such as the body of a loop, as one cell.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import REGISTRY, Op
+from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import ArgumentError
 from ..ops.control_flow import Cond, ControlOp, Require, WhileLoop
@@ -98,6 +100,8 @@ class GraphRunner:
         for node, slot in self._slots.items():
             types = node.type if type(node.type) is tuple else (node.type,)
             self._types.update(enumerate(types, slot))
+        self._is_fixed = len(self._steps) > 1 and all(map(_is_fixed, graph))
+        self._cell: Any = None  # the steps as one, for samples of ex.batch; made by the first
 
     def _take(self, n: int) -> int:
         self._n_slots += n
@@ -164,6 +168,15 @@ class GraphRunner:
 
     def run(self, values: Sequence[Any], sizes: Mapping[str, int], watch: Any = None) -> list[Any]:
         """The outputs for these values of the leaves, in order."""
+        if self._is_fixed and watch is None and hasattr(CONTEXT.get().interceptor, "call_cell"):
+            if self._cell is None:
+                from ..batching.cells import cell
+
+                self._cell = cell(lambda *given: tuple(self._run_at(given, {}, None)))
+            return list(self._cell(*values))
+        return self._run_at(values, sizes, watch)
+
+    def _run_at(self, values: Sequence[Any], sizes: Mapping[str, int], watch: Any) -> list[Any]:
         bound = self._at(sizes)
         slots = list(bound.slots)
         for slot, value in zip(self.leaf_slots, values, strict=True):
@@ -360,6 +373,14 @@ def _has_plan(part: Step | Stretch) -> bool:
 def may_plan(mode: ExecutionContext) -> bool:
     """Whether ops would simply run here."""
     return mode.interceptor is None and mode.recording is None and not mode.stepped_aside
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether a node computes nothing but tensors of known sizes from its inputs."""
+    if issubclass(node.op, ControlOp) or node.op.family == "random":
+        return False
+    types = node.type if type(node.type) is tuple else (node.type,)
+    return not any(isinstance(t, TensorType) and is_symbolic(t.shape) for t in types)
 
 
 @functools.cache
