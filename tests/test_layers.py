@@ -32,7 +32,7 @@ LAYERS = [
         *("linalg", "special", "masked", "signal", "nested", "nn", "serialization", "optim", "data", "distributions"),
         *("amp", "cpu", "cuda", "mps", "xpu", "utils", "version", "compat", "batching", "exporting"),
     },
-    {"inspect", "metrics", "train", "comparing", "testing"},
+    {"inspect", "metrics", "train", "comparing", "testing", "serving"},
     {"__init__", "cli", "__main__", "as_torch", "run"},
 ]
 # The rooms that run programs, as against the names that users import and the tools.

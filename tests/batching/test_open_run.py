@@ -452,6 +452,29 @@ def test_a_value_that_is_not_there_yet_is_not_read_outside_of_samples():
     assert caught
 
 
+def test_a_sample_that_never_ends_can_be_ended_between_two_steps():
+    ended = []
+
+    def endless(x):
+        try:
+            while x.sum() < 100:
+                x = x + 1 if x[0] > 0 else x - 1
+            return x
+        finally:
+            ended.append(True)
+
+    run = OpenRun(endless)
+    bad, good = run.submit(-ex.ones(2)), run.submit(ex.ones(2))
+    run.step()
+    assert run.end(bad, TimeoutError("too long"))
+    assert ended == [True]
+    assert not run.end(bad, TimeoutError("again"))
+    run.drain()
+    assert good.result().tolist() == [50, 50]
+    with pytest.raises(TimeoutError, match="too long"):
+        bad.result()
+
+
 # ---- threads, cancelling, closing, interrupts
 
 

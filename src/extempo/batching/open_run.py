@@ -173,6 +173,7 @@ class OpenRun(Generic[R]):
 
     `submit` may be called in any thread, and cancels like every future until the sample starts. One thread drives: it
     calls `step`, `drain` (until nothing is left) or `serve` (until `close`), and the functions run there, in greenlets.
+    It may `end` a sample that takes too long.
     Random draws of a sample depend on how many were submitted before it, and on the seed when the run was made.
 
     Samples run under `no_grad`. Whoever changes weights, or what else modules and cells read, does so while no sample
@@ -300,6 +301,15 @@ class OpenRun(Generic[R]):
         except BaseException as error:  # it may have come between two steps
             certainly(self._end_all, _STOPPED, error)
             raise
+
+    def end(self, future: Future[R], error: Exception) -> bool:
+        """End a sample that runs, between two steps: its future gets `error`. Whether it was running."""
+        sample = next((s for s in self._running.values() if s.future is future), None)
+        if sample is None or self._is_stepping or self._thread != get_ident():
+            return False
+        self._drop(sample, error)
+        self._resolve()
+        return True
 
     def serve(self) -> None:
         """Step until another thread closes the run; wait while there is nothing to do."""

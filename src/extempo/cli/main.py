@@ -185,6 +185,33 @@ def quantize(file: str, out: str, kind: str, dynamic: bool, inputs: tuple[str, .
         raise click.ClickException(str(error)) from None
 
 
+@command.command(short_help="Serve programs that program.save wrote, by HTTP.")
+@click.argument("models", metavar="[NAME[:VERSION]=]FILE...", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; by default this machine alone.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--max-batch", type=int, default=64, show_default=True, help="Samples that run together, at most.")
+@click.option("--max-wait", default="2ms", show_default=True, help="How long the first of a batch waits for others.")
+@click.option("--max-queue", type=int, default=1024, show_default=True, help="Samples that wait; then 429.")
+@click.option("--max-body", default="16MiB", show_default=True, help="The largest body; then 413.")
+@click.option("--max-requests", type=int, default=512, show_default=True, help="Requests at a time; then 503.")
+@click.option("--timeout", default="30s", show_default=True, help="From a request to its answer; then 504.")
+@click.option("--body-timeout", default="10s", show_default=True, help="For headers, and for the body; then 408.")
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with the token that requests must bring. The variable EXTEMPO_TOKEN does the same.",
+)
+def serve(models: tuple[str, ...], host: str, port: int, token_file: Path | None, **limits: str | int) -> None:
+    """Serve the programs in files. Requests of different length run as one batch, without padding."""
+    from extempo.cli import serving
+    from extempo.errors import ExtempoError
+
+    try:
+        serving.run(models, host, port, token_file, limits)
+    except ExtempoError as error:
+        raise click.ClickException(str(error)) from None
+
+
 @command.command(
     short_help="Run a PyTorch program as it is, without PyTorch.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},

@@ -1,0 +1,142 @@
+"""The engine: what comes together runs together, queues are bounded, and what was accepted is finished."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import extempo as ex
+from extempo.serving.engine import Engine
+from extempo.serving.metrics import Metrics
+from extempo.serving.refusals import BadRequest
+from extempo.serving.runners import OneByOne
+from extempo.serving.settings import Limits
+
+
+class Held:
+    """A runner that goes on when it is told to, and notes how many it was given at a time."""
+
+    def __init__(self):
+        self.running = []
+        self.started = []
+        self.go = threading.Event()
+
+    def start(self, tickets):
+        self.started.append(len(tickets))
+        self.running += tickets
+
+    def step(self):
+        self.go.wait(30)
+        for ticket in self.running:
+            ticket.give(ticket.tensors)
+        self.running = []
+
+    def end(self, ticket, error):
+        self.running.remove(ticket)
+        ticket.fail(error)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def engine():
+    made = Engine(Limits(max_batch=4, max_wait=0.02, max_queue=6, timeout=20), Metrics(), lambda text: None)
+    made.start()
+    yield made
+    made.close()
+
+
+def x():
+    return [ex.ones(1)]
+
+
+def test_what_comes_within_the_wait_runs_together(engine):
+    runner = Held()
+    runner.go.set()
+    lane = engine.open_lane("m", runner)
+    tickets = engine.submit(lane, [x(), x(), x()])
+    for ticket in tickets:
+        assert ticket.future.result(30)[0].tolist() == [1.0]
+    assert runner.started == [3]
+
+
+def test_no_more_run_together_than_allowed(engine):
+    runner = Held()
+    lane = engine.open_lane("m", runner)
+    tickets = engine.submit(lane, [x() for _ in range(6)])
+    runner.go.set()
+    for ticket in tickets:
+        ticket.future.result(30)
+    assert runner.started == [4, 2]
+
+
+def test_a_full_queue_refuses_and_loses_nothing(engine):
+    runner = Held()
+    lane = engine.open_lane("m", runner)
+    accepted = engine.submit(lane, [x() for _ in range(4)])
+    while len(lane.waiting):  # until they have started
+        pass
+    accepted += engine.submit(lane, [x() for _ in range(6)])
+    with pytest.raises(BadRequest, match="at most 6") as caught:
+        engine.submit(lane, [x()])
+    assert caught.value.status == 429
+    assert caught.value.headers["Retry-After"] == "1"
+    assert engine.numbers() == {"m": (6, 4)}
+    runner.go.set()
+    for ticket in accepted:
+        ticket.future.result(30)
+
+
+def test_closing_finishes_what_was_accepted_and_takes_nothing_new():
+    engine = Engine(Limits(max_batch=2, max_wait=10.0), Metrics(), lambda text: None)
+    engine.start()
+    runner = Held()
+    runner.go.set()
+    lane = engine.open_lane("m", runner)
+    tickets = engine.submit(lane, [x()])  # would wait for others for 10 s
+    engine.close()
+    assert tickets[0].future.done()
+    assert not engine.is_alive
+    with pytest.raises(BadRequest, match="shutting down"):
+        engine.submit(lane, [x()])
+
+
+def test_a_lane_that_leaves_finishes_first(engine):
+    runner = Held()
+    lane = engine.open_lane("m", runner)
+    (ticket,) = engine.submit(lane, [x()])
+    engine.leave(lane)
+    runner.go.set()
+    ticket.future.result(30)
+    other = engine.open_lane("other", runner)
+    engine.submit(other, [x()])[0].future.result(30)  # the engine has gone through its lanes once more
+    assert "m" not in engine.numbers()
+
+
+@pytest.mark.alone
+def test_samples_that_waited_too_long_are_refused():
+    engine = Engine(Limits(max_batch=1, max_wait=0.0, timeout=0.05), Metrics(), lambda text: None)
+    engine.start()
+    runner = Held()
+    lane = engine.open_lane("m", runner)
+    first, second = engine.submit(lane, [x(), x()])
+    threading.Timer(0.2, runner.go.set).start()
+    first.future.result(30)
+    with pytest.raises(BadRequest, match=r"longer than 0\.05 s") as caught:
+        second.future.result(30)
+    assert caught.value.status == 504
+    engine.close()
+
+
+def test_a_runner_that_fails_stops_no_other_model(engine):
+    class Broken(Held):
+        def start(self, tickets):
+            raise RuntimeError("no")
+
+    broken, good = engine.open_lane("broken", Broken()), engine.open_lane("good", OneByOne(lambda tensors: tensors))
+    (lost,) = engine.submit(broken, [x()])
+    with pytest.raises(RuntimeError, match="no"):
+        lost.future.result(30)
+    assert engine.submit(good, [x()])[0].future.result(30)[0].tolist() == [1.0]
