@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from extempo.core.types import TensorType, bool_, float32, int8, int64
-from extempo.exporting.calls import Input
+from extempo.exporting.calls import ProgramInput
 from extempo.exporting.sizes import parse_size
 from extempo.serving.bodies import JSON, NPZ, read_body, write_body
 from extempo.serving.refusals import BadRequest
 
 N = parse_size("n")
-X = Input("x", TensorType((N, 2), float32))
-TOKENS = Input("tokens", TensorType((N,), int64))
+X = ProgramInput("x", TensorType((N, 2), float32))
+TOKENS = ProgramInput("tokens", TensorType((N,), int64))
 
 
 def read(body, *inputs, media=JSON, max_body=10_000):
@@ -44,7 +44,7 @@ def test_nested_lists_become_arrays_of_the_inputs_type():
     assert array.dtype == np.float32
     assert array.tolist() == [[1, 2], [3, 4.5]]
     assert one([3, 4], TOKENS).dtype == np.int64
-    assert one(True, Input("flag", TensorType((), bool_))).dtype == np.bool_
+    assert one(True, ProgramInput("flag", TensorType((), bool_))).dtype == np.bool_
 
 
 def test_names_stand_for_numbers_that_json_does_not_have():
@@ -71,8 +71,8 @@ def test_an_empty_list_has_the_sizes_that_the_input_says():
         ([1.5], TOKENS, "tokens: i64"),
         ([True], TOKENS, "tokens: i64"),
         ([2**70], TOKENS, "tokens: i64"),
-        ([300], Input("x", TensorType((1,), int8)), "outside -128 to 127"),
-        ([1], Input("flag", TensorType((1,), bool_)), "flag: bool"),
+        ([300], ProgramInput("x", TensorType((1,), int8)), "outside -128 to 127"),
+        ([1], ProgramInput("flag", TensorType((1,), bool_)), "flag: bool"),
     ],
 )
 def test_values_that_are_not_the_inputs_are_refused_with_what_was_expected(value, spec, message):

@@ -3,8 +3,8 @@
 A graph is put in order once. For the sizes of a call its attributes are numbers; those are kept for the sizes that were
 met last. The first run at some sizes goes node by node, and notes types, and the values of what depends on nothing but
 sizes and constants (`arange`, masks); from the second one on these are there, and what plans can hold runs as
-`stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. Nothing of a run is kept, so
-threads may share a runner. A sample of `ex.batch` calls a graph of fixed sizes, such as the body of a loop, as one cell.
+`stretches`. With a tape, under vmap and inside `ex.compile` every run goes node by node. A sample of `ex.batch` calls a
+graph of fixed sizes, such as the body of a loop, as one cell. Nothing of a run is kept, so threads may share a runner.
 """
 
 from __future__ import annotations
@@ -367,6 +367,17 @@ def _results(step: Step) -> range:
 
 def _has_plan(part: Step | Stretch) -> bool:
     return not isinstance(part, Stretch) or len(part.planned) == 1
+
+
+def required(inputs: tuple[Any, ...], messages: Sequence[str]) -> Any:
+    """The first input, if all others are True."""
+    for condition, message in zip(inputs[1:], messages, strict=True):
+        tracer: Any = CONTEXT.get().interceptor
+        if hasattr(tracer, "require"):
+            tracer.require(condition, message)
+        elif not bool(condition):
+            raise ArgumentError(f"program: {message}")
+    return inputs[0]
 
 
 def may_plan(mode: ExecutionContext) -> bool:

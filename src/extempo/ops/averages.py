@@ -104,7 +104,9 @@ class AvgPool(Op):
                         "what lies in each window is known for fixed sizes only; use divisor_override and padding 0"
                     )
             else:
-                divisors = _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, np.dtype(np.float64))
+                divisors = divisors_of(
+                    divisor, sizes, kernel, stride, padding, counts, include_pad, np.dtype(np.float64)
+                )
                 mean = b.Mul(mean, b.constant(math.prod(kernel) / divisors, x.dtype))
         return b.reshape(mean, (*lead, *counts))
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.storage import Array
-from ..exporting.calls import Input
+from ..exporting.calls import ProgramInput
 from .arrow_bodies import read_arrow, write_arrow
 from .refusals import BadRequest
 
@@ -50,7 +50,7 @@ class Samples:
 # ---- requests
 
 
-def read_body(media: str, body: bytes, inputs: Sequence[Input], max_body: int, max_samples: int) -> Samples:
+def read_body(media: str, body: bytes, inputs: Sequence[ProgramInput], max_body: int, max_samples: int) -> Samples:
     """The samples in a body; BadRequest says what is wrong with it, or with all of it but for samples in a list."""
     if media == NPZ:
         return Samples([_checked(_read_npz(body, _UNPACKED * max_body), inputs)], listed=False)
@@ -61,7 +61,7 @@ def read_body(media: str, body: bytes, inputs: Sequence[Input], max_body: int, m
 
 
 def _attempt(
-    read: Callable[[Any, Sequence[Input]], Sample], given: Any, inputs: Sequence[Input]
+    read: Callable[[Any, Sequence[ProgramInput]], Sample], given: Any, inputs: Sequence[ProgramInput]
 ) -> Sample | BadRequest:
     """One of several samples: what is wrong with it is its own answer."""
     if isinstance(given, BadRequest):
@@ -72,13 +72,13 @@ def _attempt(
         return refused
 
 
-def _checked(arrays: Mapping[str, Array], inputs: Sequence[Input]) -> Sample:
+def _checked(arrays: Mapping[str, Array], inputs: Sequence[ProgramInput]) -> Sample:
     """Each input's array, converted to its dtype where that loses nothing but digits."""
     _check_names(arrays, inputs)
     return {spec.name: _converted(arrays[spec.name], spec) for spec in inputs}
 
 
-def _check_names(given: Mapping[str, Any], inputs: Sequence[Input]) -> None:
+def _check_names(given: Mapping[str, Any], inputs: Sequence[ProgramInput]) -> None:
     names = [spec.name for spec in inputs]
     unknown = [name for name in given if name not in names]
     if unknown:
@@ -88,11 +88,11 @@ def _check_names(given: Mapping[str, Any], inputs: Sequence[Input]) -> None:
         raise BadRequest(422, f"the input {missing[0].name!r} is missing; expected {missing[0]}")
 
 
-def _signature(inputs: Sequence[Input]) -> str:
+def _signature(inputs: Sequence[ProgramInput]) -> str:
     return ", ".join(map(str, inputs))
 
 
-def _converted(array: Array, spec: Input) -> Array:
+def _converted(array: Array, spec: ProgramInput) -> Array:
     wanted = spec.type.dtype.numpy
     if array.size == 0 and array.ndim < len(spec.type.shape):  # nested lists do not say what is inside an empty one
         sizes = [n if isinstance(n, int) else 0 for n in spec.type.shape[array.ndim :]]
@@ -122,7 +122,7 @@ def _hint(array: Array) -> str:
 # ---- JSON
 
 
-def _read_json(body: bytes, inputs: Sequence[Input], max_samples: int) -> Samples:
+def _read_json(body: bytes, inputs: Sequence[ProgramInput], max_samples: int) -> Samples:
     how = 'send {"inputs": {' + ", ".join(f'"{spec.name}": ...' for spec in inputs) + "}}"
     try:
         read = json.loads(body)
@@ -139,14 +139,14 @@ def _read_json(body: bytes, inputs: Sequence[Input], max_samples: int) -> Sample
     return Samples([_attempt(_json_sample, one, inputs) for one in listed], listed=True)
 
 
-def _json_sample(given: Any, inputs: Sequence[Input]) -> Sample:
+def _json_sample(given: Any, inputs: Sequence[ProgramInput]) -> Sample:
     if not isinstance(given, dict):
         raise BadRequest(422, f"expected an object with the inputs by name, {_signature(inputs)}")
     _check_names(given, inputs)
     return {spec.name: _converted(_json_array(given[spec.name], spec), spec) for spec in inputs}
 
 
-def _json_array(value: Any, spec: Input) -> Array:
+def _json_array(value: Any, spec: ProgramInput) -> Array:
     try:
         array = np.array(value)
         if array.dtype.kind == "U":
