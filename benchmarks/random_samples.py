@@ -8,6 +8,7 @@ shapes.
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -257,7 +258,9 @@ class SampleProgram:
     def function(self, lib: Any, state: Any) -> Callable[..., Any]:
         """As Python makes it of the text: a new one each time."""
         names = {"lib": lib, "F": lib.nn.functional, "s": state}
-        exec(compile(self.text, f"<program {self.number}>", "exec"), names)
+        file = f"<program {self.number}>"
+        linecache.cache[file] = (len(self.text), None, self.text.splitlines(keepends=True), file)  # it has a source
+        exec(compile(self.text, file, "exec"), names)
         return names["sample"]
 
     def state(self, lib: Any) -> SimpleNamespace:

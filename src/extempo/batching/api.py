@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..autograd.observers import listener
-from ..core.context import CONTEXT, ExecutionContext, end_trace
+from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.interrupts import certainly
 from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
@@ -17,6 +17,7 @@ from ..random import Generator, _set_current, current_generator, sample_generato
 from ..tracing.compiled_function import steps_aside
 from .cells import ask_again
 from .greenlets import GreenletHub
+from .lockstep.programs import Outcome, in_lockstep, why_recorded
 from .policy import Outlook, outlooks_of
 from .purity_guards import look_again
 from .report import Explanation, Notes
@@ -74,13 +75,45 @@ class batch(Generic[R]):
         if outlook is None:
             outlook = self._outlooks.setdefault(n_bits, Outlook())
         self._outlook = outlook
-        if not outlook.batches_next():
-            return _loop(call, samples, draws)
-        end_trace(mode)
-        look_again()
-        ask_again()
         self._notes = notes = Notes()
         notes.n_samples = len(samples)
+        end_trace(mode)
+        look_again()
+        done = self._in_lockstep(kwargs, samples, mode) if outlook.may_batch() else None
+        if done is None:
+            return self._recorded(call, samples, range(len(samples)), draws, mode)
+        left = done.left.tolist()
+        if left:
+            rest = self._recorded(call, [samples[i] for i in left], left, draws, mode)
+            for number, result in zip(left, rest, strict=True):
+                done.results[number] = result
+        return done.results
+
+    def _in_lockstep(
+        self, kwargs: dict[str, Any], samples: list[tuple[Any, ...]], mode: ExecutionContext
+    ) -> Outcome | None:
+        """The results of samples that run in lockstep; None if none does."""
+        with Swap(ExecutionContext(mode.grad, mode.inference, None, mode.quiet)):
+            done = in_lockstep(self._fn, kwargs, samples)
+        if done is not None:
+            self._notes.programs.extend(done.programs)
+        else:
+            self._notes.why_recorded = why_recorded(self._fn)
+        return done
+
+    def _recorded(
+        self,
+        call: Callable[..., Any],
+        samples: list[tuple[Any, ...]],
+        numbers: Sequence[int],
+        draws: Draws,
+        mode: ExecutionContext,
+    ) -> list[Any]:
+        """Samples, with these numbers, recorded side by side, or one after the other where that pays better."""
+        notes, outlook = self._notes, self._outlook
+        if not outlook.batches_next():
+            return _loop(call, samples, draws, numbers)
+        ask_again()
         hub = GreenletHub()
         run = BatchExecutor(notes, hub.pause)
         if mode.grad:
@@ -93,7 +126,7 @@ class batch(Generic[R]):
         inside = ExecutionContext(mode.grad, mode.inference, None, mode.quiet)
         bodies = [
             _body(call, sample, SampleTracer(run, number, hub), inside, (*draws, number))
-            for number, sample in enumerate(samples)
+            for number, sample in zip(numbers, samples, strict=True)
         ]
         RUNNING_BATCHES.append(run)
         try:
@@ -177,16 +210,19 @@ def _zipped(args: Sequence[Any]) -> list[tuple[Any, ...]]:
 Draws = tuple[Generator, int]  # whose numbers samples draw, and which of its calls of ex.batch this is
 
 
-def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
-    """One sample after the other."""
+def _loop(
+    call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws, numbers: Sequence[int] | None = None
+) -> list[Any]:
+    """One sample after the other; `numbers`: theirs, if not 0, 1, 2, ..."""
     results: list[Any] = []
     before = current_generator()
+    numbers = range(len(samples)) if numbers is None else numbers
     try:
-        for sample in samples:
-            _set_current(sample_generator(*draws, len(results)))
+        for number, sample in zip(numbers, samples, strict=True):
+            _set_current(sample_generator(*draws, number))
             results.append(call(*sample))
     except BaseException as error:
-        error.add_note(f"in sample {len(results)} of ex.batch")
+        error.add_note(f"in sample {numbers[len(results)]} of ex.batch")
         raise
     finally:
         certainly(_set_current, before)

@@ -106,9 +106,12 @@ def unusual(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 class Proof:
     """That a call only computes; and what is to be watched for it to stay so."""
 
-    def __init__(self, name: str, types: list[Input], grad: bool) -> None:
+    def __init__(self, name: str, types: list[Input], grad: bool, is_cell: bool = True) -> None:
+        """is_cell: rather than the function of a sample, which may be as long as it likes."""
         self.tracer = CellTracer(name, types, PurityGuards(), grad, marked=False)
-        self._run = CheckedRun(self.tracer)
+        self.tracer.only_checks = not is_cell
+        self._run = CheckedRun(self.tracer, is_cell)
+        self._is_cell = is_cell
 
     def check(self, body: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Declined, with the reason, unless a call of the body with these symbols does nothing but compute."""
@@ -121,7 +124,7 @@ class Proof:
             raise Declined(str(why)) from None
         except Exception as error:  # whatever it is: the ordinary function shows it, if it is one
             raise Declined(f"on symbols it raises {type(error).__name__}: {error}") from None
-        if len(self.tracer.steps) > _MOST_OPS:
+        if self._is_cell and len(self.tracer.steps) > _MOST_OPS:
             raise Declined(f"it has more than {_MOST_OPS} ops")
         if not self.tracer.looked_at:
             self._check_result(result)

@@ -95,6 +95,7 @@ class CellTracer:
         self.steps: list[CellOp] = []
         self.looked_at: set[int] = set()  # numbers among the inputs that Python code looked at
         self.stopped: Exception | None = None  # the body may have caught it
+        self.only_checks = False  # nobody asks what the body computes, so values need not follow what is written
         self._outside = reads.tensors
         self._grad = grad
         self._fixed: list[Any] = []  # captured tensors and constants; the value id of [i] is -1 - i until `finish`
@@ -191,12 +192,16 @@ class CellTracer:
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         if target._source is not self or target._value_id < len(self.inputs):
             if target._source is not self and not self._is_outside(target):
+                if self.only_checks:
+                    return target
                 self.decline("it writes in place into a tensor that it has made of constants")
             self.refuse(
                 f"{op_name} writes to a tensor that the cell has not made",
                 "use the out-of-place form and return the new tensor",
             )
         if target._value_id in self._viewed or value._type.shape != target._type.shape:
+            if self.only_checks:
+                return target
             self.decline("it writes in place into a view")
         if value._type.dtype is not target._type.dtype:
             value = value.to(target._type.dtype)

@@ -61,7 +61,6 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "UNARY_INVERT": operator.invert,
 }
 _REFUSED = {
-    "STORE_ATTR": "it sets the attribute {}",
     "DELETE_ATTR": "it deletes the attribute {}",
     "STORE_GLOBAL": "it sets the global variable {}",
     "DELETE_GLOBAL": "it deletes the global variable {}",
@@ -121,8 +120,8 @@ def _on(*names: str) -> Callable[[_H], _H]:
 class CheckedRun(PureCalls):
     """One run of a body."""
 
-    def __init__(self, tracer: Any) -> None:
-        super().__init__(tracer)
+    def __init__(self, tracer: Any, is_cell: bool = True) -> None:
+        super().__init__(tracer, is_cell)
         self._n_steps = 0
         self._frames: list[_Frame] = []
 
@@ -510,6 +509,11 @@ class CheckedRun(PureCalls):
         value = self.attribute(frame.stack.pop(), step.argval)
         to_call = step.opname == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
         frame.push(value, to_call)
+
+    @_on("STORE_ATTR")
+    def _store_attribute(self, frame: _Frame, step: dis.Instruction) -> None:
+        value, owner = frame.pop_several(2)
+        self.set_attribute(owner, step.argval, value)
 
     @_on("LOAD_SUPER_ATTR")
     def _load_super_attribute(self, frame: _Frame, step: dis.Instruction) -> None:

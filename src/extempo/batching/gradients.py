@@ -120,7 +120,7 @@ class BatchRun(Op, abstract=True):
         y: Any,
         *inputs: Any,
         history: RunHistory,
-        values: list[int],
+        values: list[Any],
         outside: list[int],
         captured: list[int],
     ) -> list[Any]:
@@ -146,6 +146,11 @@ class BatchRun(Op, abstract=True):
 
 def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
     """Tensors of the run become results of a node."""
+    link_values(history, tensors, [t._value_id for t in tensors])
+
+
+def link_values(history: RunHistory, tensors: Sequence[Tensor], values: list[Any]) -> None:
+    """Tensors become results of a node; each has one value of the run, or a row for each of an array of them."""
     if not tensors:
         return
     where = user_line()
@@ -156,7 +161,7 @@ def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
     saved = tuple((1 + i, s.array, s.storage, s.version) for i, s in weights)
     attrs = {
         "history": history,
-        "values": [t._value_id for t in tensors],
+        "values": values,
         "outside": list(history.outside),  # the run may meet more tensors after this
         "captured": list(history.captured),
     }
@@ -185,7 +190,7 @@ def _each_its_own(arrays: Sequence[Array | None]) -> list[Array | None]:
     return made
 
 
-def _backward(history: RunHistory, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
+def _backward(history: RunHistory, seeds: list[tuple[Any, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
     """The gradients of tensors from outside, by value, and of captured ones, by id."""
     groups = history.groups
     if groups is None:
@@ -222,6 +227,8 @@ class _BackwardPass:
         for first, group in zip(self._first_slots, groups, strict=True):
             if group.counts is not None:
                 self._make_room_for_pieces(first, group, group.counts)
+        for parts in history.parts:
+            self._make_room_for_wholes(parts)
         for parts in history.parts:  # of values that are not tracked, nothing is there that they could be parts of
             self._table.add_parts(parts)
             self._slots[parts[:, VALUE]] = self._slots[parts[:, ROOT]]
@@ -265,7 +272,17 @@ class _BackwardPass:
                 self._table.add_pieces(values, own, rows)
                 self._rows[first + i] = rows
 
-    def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
+    def _make_room_for_wholes(self, parts: Array) -> None:
+        """For tensors from outside that values are parts of."""
+        for value in np.unique(parts[:, ROOT]).tolist():
+            source = self._history.outside.get(value)
+            if source is not None and value not in self._of_outside:
+                self._of_outside[value] = np.zeros(source.array.shape, source.array.dtype)
+                self._table.add_one(value, self._of_outside[value])
+                self._slots[value] = len(self._rows)
+                self._rows.append(None)
+
+    def run(self, seeds: list[tuple[Any, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
         reached = self._reached([value for value, _ in seeds]) if self._history.outside else None
         deferred: dict[Runner, list[Any]] = {}
@@ -369,11 +386,14 @@ class _BackwardPass:
             refs, parts = refs[:, which], np.ascontiguousarray(parts[:, which])
         self._add(refs.reshape(-1), parts.reshape(-1, *parts.shape[2:]))
 
-    def _seed(self, seeds: list[tuple[int, Array]]) -> None:
-        """The gradients that come in, those of one shape together."""
+    def _seed(self, seeds: list[tuple[Any, Array]]) -> None:
+        """The gradients that come in, those of one shape together; rows for many values as they are."""
         same: dict[Any, list[tuple[int, Array]]] = {}
         for value, g in seeds:
-            same.setdefault((g.shape, g.dtype), []).append((value, g))
+            if isinstance(value, np.ndarray):
+                self._add(value, np.ascontiguousarray(g))
+            else:
+                same.setdefault((g.shape, g.dtype), []).append((value, g))
         for (shape, dtype), pairs in same.items():
             rows = np.empty((len(pairs), *shape), dtype)
             for i, (_, g) in enumerate(pairs):

@@ -46,6 +46,10 @@ class Outlook:
         self._next_aside = ASIDE
         self._policy = new_policy()
 
+    def may_batch(self) -> bool:
+        """Whether anything but a plain loop is wanted at all."""
+        return self._policy.prefers(0.0, inf)
+
     def batches_next(self) -> bool:
         """Whether the next call runs in batches; counts it. Where nothing is known that is tried."""
         if self.calls_aside:

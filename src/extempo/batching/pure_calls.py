@@ -68,7 +68,7 @@ _ADDING = frozenset(("append", "insert", "extend", "reverse", "clear", "pop"))
 _HASHING = frozenset(("add", "discard", "update", "setdefault", "pop"))
 # What the base classes of modules have that only reads; layers' own methods report to the tracer like `forward`.
 _MODULE_READS = frozenset(
-    ("children", "modules", "buffers", "get_submodule", "get_parameter", "keys", "values", "items")
+    ("children", "modules", "buffers", "parameters", "get_submodule", "get_parameter", "keys", "values", "items")
 )
 _MODULE_PARTS = ("extempo.nn.module", "extempo.nn.hooks", "extempo.nn.state", "extempo.nn.containers")
 _BOOKKEEPING = ("_call_hooks", "_state_hooks", "_non_persistent_buffers_set")  # attributes that no forward reads
@@ -124,8 +124,10 @@ class _Bound(NamedTuple):
 class PureCalls:
     """The rules for one run of a body, which remember what it has made."""
 
-    def __init__(self, tracer: Any) -> None:
+    def __init__(self, tracer: Any, is_cell: bool = True) -> None:
+        """is_cell: a body that calls one layer often is refused, because these calls run together otherwise."""
         self._tracer = tracer
+        self._is_cell = is_cell
         self._made: dict[int, Any] = {}  # containers, iterators and functions, by id
         self._given: dict[int, Any] = {}  # containers that may be read, not changed
         self._read: dict[int, Any] = {}  # what is to be watched
@@ -507,7 +509,7 @@ class PureCalls:
     def _count(self, module: Module) -> None:
         """One layer that a body calls often is better a cell itself: these calls, too, run together then."""
         n = self._n_calls[id(module)] = self._n_calls.get(id(module), 0) + 1
-        if n > _MOST_CALLS and any(part._parameters for part in Module.modules(module)):
+        if self._is_cell and n > _MOST_CALLS and any(part._parameters for part in Module.modules(module)):
             self.refuse(f"it calls {type(module).__name__} in a loop, and these calls run together")
 
     def _is_own(self, module: Module) -> bool:
@@ -593,7 +595,27 @@ class PureCalls:
             return super(*args)
         if _is_named_tuple(cls):
             return cls(*args, **kwargs)
+        if _is_plain_class(cls):
+            return self._object(cls, args, kwargs)
         return self.refuse(f"it makes a {cls.__name__}")
+
+    def _object(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An object of the user's, which the body may change, since nobody else has it."""
+        made = self.made(object.__new__(cls))
+        init = _found_in(cls, "__init__")
+        if init is not None and isinstance(init.value, FunctionType):
+            self.call(init.value, (made, *args), kwargs)
+        elif args or kwargs:
+            self.refuse(f"it makes a {cls.__name__}")
+        return made
+
+    def set_attribute(self, x: Any, name: str, value: Any) -> None:
+        """x.name = value, of an object that the body has made."""
+        found = _found_in(type(x), name)
+        computed = found is not None and hasattr(type(found.value), "__set__")
+        if not self.has_made(x) or not _is_plain_class(type(x)) or computed:
+            self.refuse(f"it sets the attribute {name}")
+        object.__setattr__(x, name, value)
 
     def _pairs(self, x: Any) -> Any:
         """What a dict is made of."""
@@ -727,6 +749,16 @@ def _is_named_tuple(cls: Any) -> bool:
     if not is_tuple(cls) or not hasattr(cls, "_fields") or not isinstance(new, FunctionType):
         return False
     return new.__globals__.get("__name__", "").startswith("namedtuple_") and cls.__init__ is object.__init__
+
+
+_OWN_WAYS = frozenset(("__del__", "__setattr__", "__delattr__", "__getattribute__", "__getattr__", "__slots__"))
+
+
+def _is_plain_class(cls: Any) -> bool:
+    """Whether objects of a class of the user's are made, and have attributes, as objects do by themselves."""
+    if type(cls) is not type or is_library(cls.__module__) or _owner_of(cls, "__new__") is not object:
+        return False
+    return not any(_OWN_WAYS & vars(base).keys() for base in cls.__mro__[:-1])
 
 
 def _is_field(value: Any) -> bool:

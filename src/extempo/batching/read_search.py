@@ -30,7 +30,7 @@ _DEEP = 4  # how far objects in objects are followed
 _IMPLIED = frozenset(
     f"__{name}__"
     for name in (
-        *("call", "getitem", "len", "iter", "next", "contains", "bool", "eq", "lt", "getattr", "enter", "exit"),
+        *("init", "call", "getitem", "len", "iter", "next", "contains", "bool", "eq", "lt", "getattr", "enter", "exit"),
         *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "matmul", "rmatmul", "neg", "pow"),
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..core.graph import Where, describe_where
 from ..core.source_location import user_line
@@ -29,6 +29,14 @@ class Line(NamedTuple):
     mean_batch: float  # how many calls ran together with a call of this line, itself included
     why: str  # what kept batches from being larger; empty if nothing did
     advice: str
+
+
+class LockstepRun(Protocol):
+    """A program that ran in lockstep."""
+
+    def rules(self) -> list[tuple[Where | None, str, bool]]:
+        """Of each op its line, its name, and whether it ran for one sample after the other."""
+        ...
 
 
 class Explanation:
@@ -62,6 +70,8 @@ class Notes:
         self._ordinary: dict[tuple[str, str], Where | None] = {}  # cells that ran as functions, and why: first lines
         self.n_waves = 0
         self.n_samples = 0
+        self.programs: list[tuple[LockstepRun, int]] = []  # that ran in lockstep, and for how many samples
+        self.why_recorded = ""  # rather than run in lockstep, if that was tried
         self.is_warming_up = False  # a module was called that becomes a cell if it is called so again
 
     def ran_as_function(self, cell: str, why: str) -> None:
@@ -72,6 +82,9 @@ class Notes:
     def stats(self) -> dict[str, Any]:
         nodes = sum(len(members) for _, members, _ in self.batches)
         launches = sum(len(members) if calls.kind.alone else 1 for calls, members, _ in self.batches)
+        for program, n in self.programs:
+            nodes += n * len(program.rules())
+            launches += sum(n if is_each else 1 for _, _, is_each in program.rules())
         return {
             "samples": self.n_samples,
             "nodes": nodes,
@@ -89,6 +102,10 @@ class Notes:
             f"{counted(stats['launches'], 'batch', 'batches')} ({stats['mean_batch']:.1f} calls each), "
             f"{counted(stats['waves'], 'wave')}, {counted(stats['reads'], 'value')} waited for"
         )
+        for program, n in self.programs:
+            head += f"\n{counted(n, 'sample')} in lockstep: {counted(len(program.rules()), 'op')}, each for all at once"
+        if self.why_recorded:
+            head += f"\nrecorded sample by sample, rather than run in lockstep: {self.why_recorded}"
         if calls_aside:
             head += f"\nbatches were too small to pay: the next {counted(calls_aside, 'call')} run as a plain loop"
         found: dict[tuple[str, str], _OfLine] = {}
@@ -101,12 +118,32 @@ class Notes:
                 found[key].add(calls.kind, number, len(members), wave)
         reads = Counter(describe_where(where) or "?" for where in self.reads)
         lines = [one.line(where, name, reads) for (where, name), one in found.items()]
+        lines += [line for program, n in self.programs for line in _lines_in_lockstep(program, n)]
         lines.sort(key=lambda line: -line.batches)
         ordinary = [
             f"{describe_where(where) or '?'}: {cell} ran as an ordinary function: {why}"
             for (cell, why), where in self._ordinary.items()
         ]
         return Explanation(lines, head, ordinary)
+
+
+def _lines_in_lockstep(program: LockstepRun, n: int) -> list[Line]:
+    lines: dict[tuple[str, str, bool], int] = {}
+    for where, name, is_each in program.rules():
+        key = describe_where(where) or "?", name, is_each
+        lines[key] = lines.get(key, 0) + 1
+    found = []
+    for (line, name, is_each), count in lines.items():
+        why, advice = _no_way(name) if is_each else ("", "")
+        found.append(Line(line, name, n * count, (n if is_each else 1) * count, 1.0 if is_each else n, why, advice))
+    return found
+
+
+def _no_way(name: str) -> tuple[str, str]:
+    return (
+        f"calls of different sizes, which {name} has no way to run as one: they ran one after the other",
+        _ADVICE.get(name, "use ragged tensors (ex.ragged) before ex.batch, pad within a sample, or work on rows"),
+    )
 
 
 class _OfLine:
@@ -135,13 +172,7 @@ class _OfLine:
     def _reason(self, alone: bool, reads: Counter[str]) -> tuple[str, str]:
         """The largest of what kept the calls apart."""
         if alone and any(isinstance(kind, SizedKind) for kind in self._kinds):
-            name = next(iter(self._kinds)).name
-            return (
-                f"calls of different sizes, which {name} has no way to run as one: they ran one after the other",
-                _ADVICE.get(
-                    name, "use ragged tensors (ex.ragged) before ex.batch, pad within a sample, or work on rows"
-                ),
-            )
+            return _no_way(next(iter(self._kinds)).name)
         if alone:
             return "random draws belong to each sample and are made one by one", "draw before the loop, for all steps"
         waves = Counter(self._batches.values())

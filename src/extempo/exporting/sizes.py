@@ -298,7 +298,11 @@ class Guard(NamedTuple):
     by_library: bool = False  # a function of Extempo decided, in the course of the call at that line
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        return bool(_COMPARISONS[self.sign](self.left.evaluate(sizes), self.right.evaluate(sizes)))
+        return bool(self.holds_for(self.left.evaluate(sizes), self.right.evaluate(sizes)))
+
+    def holds_for(self, left: Any, right: Any) -> Any:
+        """Whether it holds for these values of both sides; of arrays, for each of their elements."""
+        return _COMPARISONS[self.sign](left, right)
 
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"
@@ -390,7 +394,7 @@ class SizeLog(GuardLog):
 def _library_decides() -> bool:
     """Whether the code that compares symbolic sizes is Extempo's own."""
     frame: Any = sys._getframe(1)
-    while frame.f_globals["__name__"] in (__name__, SymInt.__module__):
+    while frame.f_globals.get("__name__") in (__name__, SymInt.__module__):
         frame = frame.f_back
     return str(frame.f_globals.get("__package__", "")).partition(".")[0] == "extempo"
 

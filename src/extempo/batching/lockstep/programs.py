@@ -1,0 +1,244 @@
+"""Which functions run in lockstep: their programs, found again by code and by what it reads, and why others have none.
+
+A function is traced when it is called for the second time. Its program goes with its weights, so nothing outlives a
+model. Samples that take another way than the one that was traced, by their sizes, get a program of their own, or are
+left to be recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from ...core.storage import Array
+from ...core.weak import WeakTable
+from ...errors import ExtempoError
+from ...nn.module import Module
+from ..cell_tracer import Declined
+from ..op_kinds import kinds_of_weight
+from .arguments import Arguments
+from .lanes import Lanes
+from .rules import NoRule
+from .run import Columns, run_program
+from .trace import SampleProgram, Sizes, number_name
+
+_CALLS_BEFORE = 1  # of a function, that are recorded before it is traced
+_MOST_PROGRAMS = 4  # of one function: sizes that decide which way it takes, inputs of other types
+_MOST_FUNCTIONS = 4  # of one code, that are known at a time
+_MOST_FAILURES = 3  # of one code, after which it is not tried again
+_SHAPES_KEPT = 64  # of samples, from which it is known which sizes are each sample's own
+_PLAIN = (int, float, bool, str, bytes, type(None))
+
+
+class OfCode:
+    """What is known of the functions of one code."""
+
+    def __init__(self) -> None:
+        self.n_calls = 0
+        self.n_failures = 0
+        self.why = ""  # it is recorded, for good if it failed so often
+        self.functions: list[ref[OfFunction]] = []
+        self.kept: list[OfFunction] = []  # those that have no weight to go with
+
+
+class OfFunction:
+    """The programs of one function: code, and what its closure, its object and its keyword arguments are."""
+
+    def __init__(self, identity: Sequence[Any]) -> None:
+        self.identity = identity
+        self.programs: list[SampleProgram] = []
+        self.shapes: dict[Any, list[Any]] = {}  # of the inputs of samples so far, by what programs are known by
+
+    def is_of(self, identity: Sequence[Any]) -> bool:
+        return len(identity) == len(self.identity) and all(map(_same, identity, self.identity))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and type(a) in _PLAIN and a == b)
+
+
+_BY_CODE: WeakTable[Any, OfCode] = WeakTable()
+
+
+def forget() -> None:
+    """Begin anew, as if nothing had been called."""
+    _BY_CODE.clear()
+
+
+class Outcome:
+    """Results of samples that ran in lockstep, by number, and those that are left."""
+
+    def __init__(self, n: int) -> None:
+        self.results: list[Any] = [None] * n
+        self.left = np.arange(n)
+        self.n_left = n
+        self.programs: list[tuple[SampleProgram, int]] = []  # that ran, for how many samples
+
+
+def in_lockstep(fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequence[tuple[Any, ...]]) -> Outcome | None:
+    """Run what can be run so; None if nothing can."""
+    code = _code_of(fn)
+    if code is None or len(samples) < 2:
+        return None
+    known = _BY_CODE.setdefault(code, OfCode())
+    known.n_calls += 1
+    if known.n_calls <= _CALLS_BEFORE or known.n_failures >= _MOST_FAILURES:
+        return None
+    arguments = Arguments(samples)
+    if not arguments.columns:
+        return None
+    try:
+        return _ran(known, fn, kwargs, arguments)
+    except Declined as why:
+        known.why, known.n_failures = str(why), _MOST_FAILURES
+    except (NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError) as error:
+        known.why = f"{type(error).__name__}: {error}"  # recording shows whether it is the function's own
+    known.n_failures += 1
+    return None
+
+
+def why_recorded(fn: Callable[..., Any]) -> str:
+    """Why calls of a function do not run in lockstep, if one was tried."""
+    code = _code_of(fn)
+    return "" if code is None or code not in _BY_CODE else _BY_CODE.setdefault(code, OfCode()).why
+
+
+def _code_of(fn: Any) -> Any:
+    while True:
+        if isinstance(fn, Module):
+            cls: Any = type(fn)
+            is_plain = cls.__getattribute__ is object.__getattribute__ and isinstance(cls.forward, FunctionType)
+            return cls.forward.__code__ if is_plain and cls._is_cell is not False else None
+        if isinstance(fn, MethodType):
+            fn = fn.__func__
+        else:
+            return fn.__code__ if isinstance(fn, FunctionType) else None
+
+
+def _identity(fn: Any, kwargs: dict[str, Any]) -> list[Any]:
+    """What makes a function another one of the same code."""
+    found: list[Any] = [*kwargs, *kwargs.values()]
+    if isinstance(fn, Module):
+        return [*found, fn]
+    if isinstance(fn, MethodType):
+        found.append(fn.__self__)
+        fn = fn.__func__
+    try:
+        cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+    except ValueError:
+        raise Declined("a variable of the function around it is not set") from None
+    return [*found, *cells, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+
+
+def _ran(known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], arguments: Arguments) -> Outcome | None:
+    function = _function(known, _identity(fn, kwargs))
+    columns = arguments.columns
+    outcome = Outcome(len(columns[0]))
+    tracked = tuple([any(t.requires_grad for t in column) for column in columns])
+    key = (arguments.key, tracked)
+    given = Given(arguments, tracked, [[t._type.shape for t in column] for column in columns])
+    for program in list(function.programs):
+        if program.key == key and not program.same():
+            function.programs.remove(program)
+    for program in function.programs:
+        if program.key == key:
+            _run_some(program, given, outcome)
+            if not outcome.n_left:
+                return outcome
+    while outcome.n_left and len(function.programs) < _MOST_PROGRAMS:
+        n_left = outcome.n_left
+        program = _new_program(known, function, fn, kwargs, key, given, outcome.left)
+        _run_some(program, given, outcome)
+        if outcome.n_left == n_left:
+            break
+    return outcome if outcome.n_left < len(columns[0]) else None
+
+
+class Given(NamedTuple):
+    """What samples are given."""
+
+    arguments: Arguments
+    tracked: tuple[bool, ...]
+    shapes: list[list[tuple[int, ...]]]  # of each input, those of all samples
+
+
+def _function(known: OfCode, identity: list[Any]) -> OfFunction:
+    for found in [f for r in known.functions if (f := r()) is not None]:
+        if found.is_of(identity):
+            return found
+    return OfFunction(identity)
+
+
+def _fitting(program: SampleProgram, given: Given, left: Array) -> tuple[Lanes | None, Array]:
+    """The samples among those left that a program holds for: their sizes, and their numbers."""
+    shapes, numbers = given.shapes, given.arguments.numbers
+    if len(left) < len(shapes[0]):
+        shapes = [[column[i] for i in left.tolist()] for column in shapes]
+        numbers = [values[left] for values in numbers]
+    sizes = program.sizes.of(shapes)
+    if sizes is None:
+        return None, left[:0]
+    lanes = Lanes(len(left), sizes | {number_name(i): values for i, values in enumerate(numbers)})
+    holds = program.holds(lanes)
+    return (lanes, left) if holds.all() else (lanes.some(holds), left[holds])
+
+
+def _new_program(
+    known: OfCode, function: OfFunction, fn: Any, kwargs: dict[str, Any], key: Any, given: Given, left: Array
+) -> SampleProgram:
+    """A program that holds for the first of the samples that are left."""
+    before = function.shapes.get(key, [])
+    shapes = function.shapes[key] = [*before, *zip(*given.shapes, strict=True)][-_SHAPES_KEPT:]
+    sizes = Sizes(list(zip(*shapes, strict=True)))
+    others = [program for program in function.programs if program.key == key]
+    at = None
+    first = sizes.of([[column[left[0]]] for column in given.shapes])
+    if others and first is not None:
+        at = {name: int(values[0]) for name, values in first.items()}
+        at |= {number_name(i): int(values[left[0]]) for i, values in enumerate(given.arguments.numbers)}
+    call = functools.partial(fn, **kwargs) if kwargs else fn
+    program = SampleProgram(call, fn, given.arguments, given.tracked, sizes, key, at)
+    for other in others:
+        if other.is_like(program):  # what told them apart makes no difference
+            other.guards = [guard for guard in other.guards if guard in program.guards]
+    function.programs.append(program)
+    _keep(known, function, program)
+    return program
+
+
+def _keep(known: OfCode, function: OfFunction, program: SampleProgram) -> None:
+    """The programs of a function go with its weights."""
+    known.functions = [r for r in known.functions if r() is not None and r() is not function][-_MOST_FUNCTIONS + 1 :]
+    known.functions.append(ref(function))
+    for weight in program.weights:
+        if weight.requires_grad and weight._history is not None:
+            kinds_of_weight(weight)["lockstep", id(function)] = function
+            return
+    known.kept = [*known.kept, function][-_MOST_FUNCTIONS:]
+
+
+def _run_some(program: SampleProgram, given: Given, outcome: Outcome) -> None:
+    lanes, numbers = _fitting(program, given, outcome.left)
+    if lanes is None or not numbers.size:
+        return
+    columns: Columns = given.arguments.columns
+    if numbers.size < len(columns[0]):
+        which = numbers.tolist()
+        columns = [[column[i] for i in which] for column in columns]
+    results = run_program(program, columns, lanes)
+    rules = program.rules()
+    if sum(is_each for _, _, is_each in rules) * 2 > len(rules):
+        raise Declined("most of its ops have no way to run for samples of different sizes at once")
+    outcome.programs.append((program, numbers.size))
+    outcome.n_left -= numbers.size
+    if numbers.size == len(outcome.results):
+        outcome.results, outcome.left = results, numbers[:0]
+        return
+    for number, result in zip(numbers.tolist(), results, strict=True):
+        outcome.results[number] = result
+    outcome.left = np.setdiff1d(outcome.left, numbers)

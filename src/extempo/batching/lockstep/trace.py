@@ -1,0 +1,201 @@
+"""A function of one sample as a graph that holds for samples of any size."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from ...core.context import switch
+from ...core.graph import Constant, Graph, Leaf, Node, Where
+from ...core.storage import Array
+from ...core.tensor import Tensor
+from ...core.types import TensorType
+from ...exporting.building import freeze_node
+from ...exporting.sizes import Guard, SizeLog, frozen
+from ...exporting.source_control import Control, listed
+from ...exporting.tracer import ProgramTracer
+from ...func.tree import leaves as leaves_of
+from ...nn.module import Module
+from ...symbolic.sym_int import depends
+from ..automatic_cells import Proof
+from ..cell_tracer import Declined, decline_modules
+from ..kinds import Input
+from ..purity_guards import PurityGuards
+from ..read_search import attributes_of, searched
+from ..signatures import objects, rebuilder, structure_of
+from .arguments import Arguments, Unread
+from .lanes import Lanes
+from .rules import chosen, each
+from .steps import Steps
+
+
+class SampleTracer(ProgramTracer):
+    """Everything that a sample computes is part of the graph, constants as well: they may be written between calls."""
+
+    def _is_constant(self, op: Any, inputs: Any, attrs: Any) -> bool:
+        return False
+
+
+class Sizes:
+    """Which sizes of the inputs are each sample's own, and which of them are always equal."""
+
+    def __init__(self, shapes: Sequence[Sequence[tuple[int, ...]]]) -> None:
+        """shapes: of each input, those of all samples."""
+        self.names: list[tuple[Any, ...]] = []  # of each input, a name or a number for each dimension
+        self._first: dict[tuple[int, ...], str] = {}
+        for i, column in enumerate(shapes):
+            table = np.array(column, np.int64).reshape(len(column), -1)
+            names: list[Any] = []
+            for d in range(table.shape[1]):
+                values = table[:, d]
+                if (values == values[0]).all():
+                    names.append(int(values[0]))
+                else:
+                    names.append(self._first.setdefault(tuple(values.tolist()), f"size{i}_{d}"))
+            self.names.append(tuple(names))
+
+    def of(self, shapes: Sequence[Sequence[tuple[int, ...]]]) -> dict[str, Array] | None:
+        """The sizes of other samples by name; None if they do not fit."""
+        found: dict[str, Array] = {}
+        for column, names in zip(shapes, self.names, strict=True):
+            if not names:
+                continue
+            table = np.array(column, np.int64)
+            for d, name in enumerate(names):
+                values = table[:, d]
+                if not isinstance(name, str):
+                    if (values != name).any():
+                        return None
+                elif name not in found:
+                    found[name] = values
+                elif not np.array_equal(found[name], values):
+                    return None
+        return found
+
+
+class SampleProgram:
+    """The graph of a function of one sample, ready to run for many."""
+
+    def __init__(
+        self,
+        call: Any,
+        fn: Any,
+        arguments: Arguments,
+        tracked: tuple[bool, ...],
+        sizes: Sizes,
+        key: Any,
+        at: dict[str, int] | None = None,
+    ) -> None:
+        """call: `fn` with its keyword arguments. tracked: of each input whether it is. key: what it is known by.
+
+        at: sizes to decide by, if not those that are chosen here.
+        """
+        self.sizes = sizes
+        self.key = key
+        at = {} if at is None else at
+        dtypes = [column[0]._type.dtype for column in arguments.columns]
+        n_numbers = len(arguments.numbers)
+        shapes = [tuple([_value(at, s) if isinstance(s, str) else s for s in names]) for names in sizes.names]
+        values = [_value(at, number_name(i)) for i in range(n_numbers)]
+        concrete = [TensorType(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        inputs = [Input(t, flag) for t, flag in zip(concrete, tracked, strict=True)]
+        self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
+        log = SizeLog()
+        tracer = SampleTracer(log, {})
+        symbols = []
+        for names, dtype in zip(sizes.names, dtypes, strict=True):
+            shape: list[Any] = [log.symbol(s, at[s]) if isinstance(s, str) else s for s in names]
+            symbols.append(tracer.argument(TensorType(tuple(shape), dtype)))
+        numbers = [log.symbol(number_name(i), values[i]) for i in range(n_numbers)]
+        leaves: list[Node] = [s._history for s in symbols]
+        control = Control(tracer)
+        try:
+            with switch(interceptor=tracer, grad=False):
+                result = listed(control.call(call, *arguments.filled(symbols, numbers)))
+                results: list[Tensor] = []
+                self.rebuild = rebuilder(_without_sizes(structure_of(result, results)))
+                outputs = [tracer.node_of(t) for t in results]
+        finally:
+            control.restore()
+        if any(key in self._reads.tensors for key in tracer.written):
+            raise Declined("it writes to a tensor from outside")
+        if not results:
+            raise Declined("it returns no tensor")
+        if tracer.required:
+            raise Declined("it asserts something of values")
+        self.guards: list[Guard] = list(log.guards.values())
+        graph, self.weights = _frozen(tracer, leaves, outputs)
+        shared = [False] * len(symbols) + [True] * len(self.weights)
+        self.text = str(graph)
+        self.steps = Steps(graph, shared, chosen)
+        self.types = [node.type for node in graph.inputs[: len(symbols)]]
+        self._reads.capture(self.weights)
+
+    def _prove(self, call: Any, fn: Any, inputs: list[Input], filled: Callable[[list[Any]], tuple[Any, ...]]) -> None:
+        """Declined unless a call does nothing but compute; what it reads is watched from then on."""
+        own = attributes_of(fn) or {} if isinstance(fn, Module) else {}
+        if "forward" in own:
+            raise Declined("its forward is another one than that of its class")
+        body = MethodType(type(fn).forward, fn) if isinstance(fn, Module) else fn
+        kwargs = call.keywords if call is not fn else {}
+        proof = Proof(getattr(fn, "__qualname__", type(fn).__name__), inputs, True, is_cell=False)
+        proof.check(body, filled([proof.tracer.argument(i, None) for i in range(len(inputs))]), kwargs)
+        search = searched(fn, *objects(kwargs))
+        proof.watch(search)
+        self._reads = PurityGuards(search=search)
+        decline_modules(self._reads.modules())
+
+    def holds(self, lanes: Lanes) -> Array:
+        """Of each sample whether it takes the way that was traced."""
+        found = np.ones(lanes.n, bool)
+        for guard in self.guards:
+            found &= guard.holds_for(lanes.numbers(guard.left), lanes.numbers(guard.right))
+        return found
+
+    def is_like(self, other: SampleProgram) -> bool:
+        """Whether both are the same graph of the same tensors."""
+        same_weights = len(self.weights) == len(other.weights) and all(map(operator.is_, self.weights, other.weights))
+        return same_weights and self.text == other.text
+
+    def rules(self) -> list[tuple[Where | None, str, bool]]:
+        """Of each op its line, its name, and whether it runs for one sample after the other."""
+        return [(step.where, step.op.name, step.rule is each) for step in self.steps.every()]
+
+    def same(self) -> bool:
+        """Whether everything that the function reads is as it was."""
+        return self._reads.same()
+
+
+def _value(at: dict[str, int], name: str) -> int:
+    return at.setdefault(name, 3 + 2 * len(at))
+
+
+def number_name(i: int) -> str:
+    """What an int of each sample's own is called in expressions of sizes."""
+    return f"number{i}"
+
+
+def _without_sizes(structure: Any) -> Any:
+    """The structure of a result; Declined if a size or an argument is in it."""
+    for leaf in leaves_of(structure):
+        if depends(leaf) or isinstance(leaf, Unread):
+            raise Declined("it returns a size, or what it was given")
+    return structure
+
+
+def _frozen(tracer: ProgramTracer, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Tensor]]:
+    """The graph with expressions in place of symbols, and the tensors from outside that it reads."""
+    reached = Graph.reach(outputs)
+    made: dict[Node, Node] = {a: Constant(Leaf, (), {}, frozen(a.type, tracer.log), (), None) for a in arguments}
+    weights: list[Tensor] = []
+    for node in reached:
+        if node in tracer.captured and node not in made:
+            made[node] = Constant(Leaf, (), {}, node.type, (), None)
+            weights.append(tracer.captured[node])
+    leaves = list(made.values())
+    inner = [freeze_node(n, made, tracer.log) for n in reached if n not in made]
+    return Graph([*leaves, *inner], [made[o] for o in outputs]), weights
