@@ -78,5 +78,5 @@ cuda = Switches(
 )
 mps = Switches("mps")
 mkl = Switches("mkl")
-mkldnn = Switches("mkldnn", enabled=True, allow_tf32=True)
+mkldnn = Switches("mkldnn", enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none")
 openmp = Switches("openmp")

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from typing import Any
 
 fp32_precision = "none"
-deterministic = False
 enabled = False  # of opt_einsum
 strategy = None
 
