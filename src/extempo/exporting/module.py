@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.context import no_grad
+from ..core.graph import Graph
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.parameter import Parameter
@@ -50,6 +51,16 @@ class ProgramModule(Module):
         made.weights = {name: weights[name].detach().clone() for name in made.weights}
         made.storage, made.report = {}, None  # trained weights are not rounded unless somebody asks again
         return made
+
+    @property
+    def graph(self) -> Graph:
+        """The program's graph."""
+        return self._program.graph
+
+    @property
+    def code(self) -> str:
+        """The program's text."""
+        return str(self._program)
 
     def save(self, f: Any) -> None:
         """Write the program with the weights as they are now, as `program.save` does."""

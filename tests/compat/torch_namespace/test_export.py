@@ -47,3 +47,24 @@ def test_arguments_are_a_tuple():
 def test_a_draft_is_an_export_and_needs_no_decompositions():
     assert export.draft_export is export.export
     assert export.default_decompositions() == {}
+
+
+def test_an_exported_program_tells_what_it_takes_and_holds():
+    model = ex.nn.Sequential(ex.nn.Linear(3, 3), ex.nn.BatchNorm1d(3))
+    made = export.export(model, (ex.ones(4, 3),), dynamic_shapes={"input": {0: export.Dim.AUTO}})
+    signature = made.graph_signature
+    assert signature.user_inputs == ["input"]
+    assert signature.parameters == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert [name for name, _ in made.named_parameters()] == signature.parameters
+    assert len(list(made.parameters())) == 4
+    assert [name for name, _ in made.named_buffers()] == signature.buffers
+    assert len(list(made.buffers())) == len(signature.buffers)
+    assert set(signature.buffers_to_mutate) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    assert made.run_decompositions() is made
+    for module in (made.graph_module, export.unflatten(made)):
+        assert set(module.state_dict()) == set(model.state_dict())
+
+
+def test_a_size_computed_from_another_is_refused_in_words():
+    with pytest.raises(ex.errors.ExportError, match="a size that is computed from half has no form here"):
+        2 * export.Dim("half")

@@ -55,9 +55,60 @@ def test_a_traced_model_is_its_program_and_keeps_its_branches(tmp_path):
     assert ex.allclose(jit.load(tmp_path / "net.pt")(ex.ones(4, 3)), traced(ex.ones(4, 3)))
 
 
-def test_what_was_only_scripted_has_no_program_to_save(tmp_path):
+class Net(ex.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = ex.nn.Linear(3, 2)
+
+    def forward(self, x, n: int = 1):
+        y = self.layer(x) * n
+        return y if y.sum() > 0 else -y
+
+
+def test_a_scripted_module_is_saved_from_its_last_call_with_open_sizes(tmp_path):
+    model = jit.script(Net().eval())
     with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.save\(torch\.jit\.trace\(model, example\)"):
-        jit.save(jit.script(ex.nn.Linear(2, 2)), tmp_path / "net.pt")
+        model.save(tmp_path / "net.pt")
+    model(ex.ones(4, 3))
+    model.save(tmp_path / "net.pt")
+    again = jit.load(tmp_path / "net.pt", map_location="cpu")
+    for x in (ex.ones(7, 3), -ex.ones(2, 3)):
+        assert ex.allclose(again(x), model(x))
+    assert "input %0 x: f32[size_4, 3]" in again.code
+    assert len(again.graph) > 3
+
+
+def test_scripted_and_traced_modules_are_script_modules():
+    class Old(jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = ex.nn.Linear(3, 2)
+
+        @jit.script_method
+        def forward(self, x):
+            return self.layer(x)
+
+    assert Old()(ex.ones(1, 3)).shape == (1, 2)
+    assert isinstance(Old(), jit.ScriptModule)
+    assert isinstance(jit.script(Net()), jit.ScriptModule)
+    assert isinstance(jit.trace(Net().eval(), ex.ones(4, 3)), jit.ScriptModule)
+    assert not isinstance(Net(), jit.ScriptModule)
+    assert issubclass(jit.TracerWarning, Warning)
+
+
+def test_the_forward_of_a_module_is_traced_by_name():
+    model = Net().eval()
+    assert ex.allclose(jit.trace_module(model, {"forward": ex.ones(4, 3)})(ex.ones(4, 3)), model(ex.ones(4, 3)))
+    with pytest.raises(ex.errors.UnsupportedError, match="a program is of one function"):
+        jit.trace_module(model, {"forward": ex.ones(4, 3), "other": ex.ones(4, 3)})
+
+
+def test_extra_files_are_refused_and_blocks_have_no_effect(tmp_path):
+    traced = jit.trace(Net().eval(), ex.ones(4, 3))
+    with pytest.raises(ex.errors.UnsupportedError, match="extra files"):
+        jit.save(traced, tmp_path / "net.pt", _extra_files={"a": b""})
+    with jit.optimized_execution(True), jit.fuser("fuser1"):
+        traced(ex.ones(4, 3))
 
 
 def test_fusion_is_not_to_be_had_and_may_be_wished_for():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from ...errors import ArgumentError
 from ...nn.module import Module
@@ -24,6 +25,16 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[A
     from ...exporting.calls import Dim
 
     return tuple(Dim(name, min=min, max=max) for name in names)
+
+
+class ExportGraphSignature(NamedTuple):
+    """The names of what an exported program takes, gives and holds."""
+
+    user_inputs: list[str]
+    user_outputs: list[str]
+    parameters: list[str]
+    buffers: list[str]
+    buffers_to_mutate: list[str]
 
 
 class ExportedProgram:
@@ -53,6 +64,39 @@ class ExportedProgram:
         return {
             name: (dim.min, math.inf if dim.max == math.inf else dim.max) for name, dim in self.program.dims.items()
         }
+
+    @property
+    def graph_module(self) -> Module:
+        """A module that runs the program's graph."""
+        return self.module()
+
+    @property
+    def graph_signature(self) -> ExportGraphSignature:
+        """The names of inputs, outputs and weights."""
+        p = self.program
+        trainable = [name for name in p.weights if name in p.trainable]
+        others = [name for name in p.weights if name not in p.trainable]
+        return ExportGraphSignature([spec.name for spec in p.inputs], list(p.outputs), trainable, others, list(p.state))
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """The weights that train."""
+        return ((name, t) for name, t in self.program.weights.items() if name in self.program.trainable)
+
+    def parameters(self) -> Iterator[Any]:
+        """The weights that train, without their names."""
+        return (t for _, t in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Any]]:
+        """The other weights."""
+        return ((name, t) for name, t in self.program.weights.items() if name not in self.program.trainable)
+
+    def buffers(self) -> Iterator[Any]:
+        """The other weights, without their names."""
+        return (t for _, t in self.named_buffers())
+
+    def run_decompositions(self, *args: Any, **kwargs: Any) -> ExportedProgram:
+        """Itself: the ops of a program are Extempo's own."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.program(*args, **kwargs)
@@ -86,6 +130,11 @@ export_for_training = draft_export = export
 def default_decompositions() -> dict[Any, Any]:
     """A program has Extempo's own ops."""
     return {}
+
+
+def unflatten(module: ExportedProgram, *args: Any) -> Module:
+    """The module of a program: its weights have the model's names, in submodules."""
+    return module.module()
 
 
 def save(ep: ExportedProgram, f: Any, **options: Any) -> None:

@@ -99,6 +99,7 @@ OWN: Mapping[str, str] = {
     "_C._nn": "internals",
     "__config__": "config",
     "_dynamo": "compiler",
+    "_higher_order_ops": "higher_order_ops",
     "_jit_internal": "jit",
     "_utils": "internals",
     "accelerator": "accelerator",
