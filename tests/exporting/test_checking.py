@@ -71,3 +71,57 @@ def test_guards_of_the_library_go_where_they_make_no_difference():
     assert program(ex.ones(0, 2)).shape == (0, 2)
     program = ex.program(lambda x: x[2], ex.ones(3, 2), dynamic={"x": {0: "n"}})
     assert [str(g) for g in program.guards] == ["n > 2"]
+
+
+def test_a_size_that_an_op_fixes_is_reported_with_its_line():
+    weight = ex.ones(3, 2)
+
+    def fn(x):
+        return x @ weight
+
+    line = fn.__code__.co_firstlineno + 1
+    with pytest.raises(ExportError, match=rf"test_checking.py:{line}: the size d was to stay open.*takes d = 3 only: "):
+        ex.program(fn, ex.ones(4, 3), dynamic={"x": {0: "n", 1: "d"}})
+
+
+def test_sizes_that_must_be_alike_or_multiples_stay_open():
+    program = ex.program(ex.dot, (ex.ones(4), ex.ones(4)), dynamic={"input": {0: "n"}, "tensor": {0: "n"}})
+    assert program(ex.ones(6), ex.ones(6)) == 6
+    program = ex.program(lambda x: x.reshape(-1, 5).sum(1), ex.ones(10), dynamic={"x": {0: "n"}})
+    assert program(ex.ones(15)).tolist() == [5, 5, 5]
+
+
+def test_two_names_for_sizes_that_must_be_alike_are_refused_in_words():
+    with pytest.raises(ExportError, match=r"test_checking.py:\d+: add: .*those that are always alike have one name"):
+        ex.program(lambda x, y: x + y, (ex.ones(4), ex.ones(4)), dynamic={"x": {0: "n"}, "y": {0: "m"}})
+
+
+def test_a_size_that_code_decided_about_is_reported_with_its_line():
+    def fn(x):
+        if len(x) != 4:
+            return x
+        return x * 2
+
+    line = fn.__code__.co_firstlineno + 1
+    with pytest.raises(ExportError, match=rf"test_checking.py:{line}: the size n was to stay open.*n == 4"):
+        ex.program(fn, ex.ones(4), dynamic={"x": {0: "n"}})
+    assert ex.program(fn, ex.ones(4), dynamic={"x": {0: ex.exporting.Dim("n", min=4, max=4)}})(ex.ones(4)).sum() == 8
+
+
+def test_new_states_are_compared_too():
+    class Counts(ex.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", ex.zeros(2))
+
+        def forward(self, x):
+            self.n.add_(x)
+            return x
+
+    model = Counts().eval()
+    program = ex.program(model, ex.ones(2))
+    with program.edit() as graph:
+        (node,) = graph.find("add")
+        graph.replace(node, graph.call(lambda y: y * 2, node))
+    with pytest.raises(ExportError, match="differ"):
+        check_program(program, model, [{"x": ex.ones(2)}], [[ex.ones(2)]])

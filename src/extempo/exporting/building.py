@@ -9,7 +9,7 @@ from ..core.context import switch
 from ..core.graph import Constant, Graph, Leaf, Node, describe_where
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import TensorType
-from ..errors import ExportError
+from ..errors import ExportError, ShapeError
 from ..nn.module import Module
 from ..ops.control_flow import Require
 from ..symbolic.sym_int import SymInt
@@ -25,7 +25,7 @@ from .calls import (
     ragged_inputs,
     rebuilt,
 )
-from .checking import check_open, check_program
+from .checking import check_open, check_program, users_line
 from .model_state import Attributes, attributes_of, modules_of, restore, state_of
 from .program import Program
 from .sizes import SizeLog, frozen
@@ -104,6 +104,13 @@ def _traced(call: _Call, modules: Mapping[str, Module], state: dict[str, Tensor]
             fixed = {k: v for k, v in call.example.items() if k in call.static}
             result = listed(called(call.model, {**fixed, **given}, control.call))
             changed = _changed(modules, before, tracer, state)
+    except ShapeError as error:
+        if not call.dynamics:
+            raise
+        raise ExportError(
+            f"{users_line(error)}: {error}; sizes with names stay open: those that are always alike have one name, "
+            "and those that the model fixes have none, so change dynamic="
+        ) from error
     finally:
         control.restore()
         restore(before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ..core.graph import type_text
 from ..core.tensor import Tensor, TensorLike
@@ -41,6 +41,14 @@ class Dim:
         self.max = math.inf if max is None else int(max)
         if self.max < self.min:
             raise ExportError(f"Dim: {name} has max {max} below min {min}")
+
+    def _derived(self, other: Any) -> NoReturn:
+        raise ExportError(
+            f"Dim: a size that is computed from {self.__name__} has no form here; give each open size a name of its "
+            "own, and a program finds out what follows from them"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _derived
 
     def __repr__(self) -> str:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"

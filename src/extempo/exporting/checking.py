@@ -7,6 +7,7 @@ computed is named with its line.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,13 @@ def check_program(
     program.guards = [guard for guard in program.guards if not guard.by_library or trial.is_needed(guard, known)]
     for call, example in zip(calls, tensors, strict=True):
         _compare(program, model, call, example, "the example")
+    is_open: set[str] = set()
     for sizes in _other_sizes(program, known):
-        if all(guard.holds(sizes) for guard in program.guards):
-            trial.compare(sizes)
+        if _hold(program.guards, sizes) and trial.compare(sizes):
+            is_open |= {name for name, size in sizes.items() if size != known[name]}
+    for name in known:
+        if name not in is_open:
+            trial.check_free(name, known)
 
 
 def _sizes_of(program: Program, example: Sequence[Tensor]) -> dict[str, int]:
@@ -74,6 +79,16 @@ def check_open(program: Program, example: Sequence[Tensor]) -> None:
             f"decided that {told}; write it without that decision (a `for` or `while` over the size stays a loop), or "
             f"take {name} out of dynamic="
         )
+
+
+def users_line(error: Exception) -> str:
+    """The last line outside of Extempo on the way to an error."""
+    lines = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__package__")).partition(".")[0] != "extempo"
+    ]
+    return lines[-1] if lines else "program"
 
 
 def _hold(guards: Sequence[Guard], sizes: Mapping[str, int]) -> bool:
@@ -106,9 +121,30 @@ class _Trial:
             found[r.offsets] = _offsets(found[r.offsets].shape[0] - 1, found[r.values].shape[r.dim - 1])
         return found
 
-    def compare(self, sizes: Mapping[str, int]) -> None:
+    def compare(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model takes these sizes; if so, it must agree with the program."""
         said = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        _compare(self._program, self._model, self._call, self._resized(sizes), said, other_sizes=True)
+        return _compare(self._program, self._model, self._call, self._resized(sizes), said, other_sizes=True)
+
+    def check_free(self, name: str, known: Mapping[str, int]) -> None:
+        """Raise ExportError if the model refuses every other number for a size, and for those that are as large."""
+        size, dim = known[name], self._program.dims[name]
+        alike = [m for m in known if known[m] == size]
+        refusals: list[Exception] = []
+        for other in (size + 1, size * 2, size - 1, size + 3):
+            for names in ([name], alike):
+                sizes = {**known, **dict.fromkeys(names, other)}
+                if not dim.min <= other <= dim.max or other in (0, size) or not _hold(self._program.guards, sizes):
+                    continue
+                refusal = _attempt_model(self._program, self._model, self._call, self._resized(sizes))[1]
+                if refusal is None:
+                    return
+                refusals.append(refusal)
+        if refusals:
+            raise ExportError(
+                f"{users_line(refusals[0])}: the size {name} was to stay open, and the model itself takes {name} = "
+                f"{size} only: {refusals[0]}; take {name} out of dynamic="
+            )
 
     def is_needed(self, guard: Guard, known: Mapping[str, int]) -> bool:
         """Whether a decision of the library matters: it is tried at sizes where it would go the other way."""
@@ -183,14 +219,15 @@ def _compare(
     tensors: Sequence[Tensor],
     what: str,
     other_sizes: bool = False,
-) -> None:
+) -> bool:
+    """Whether the model takes these inputs; where it gives something else than the program, ExportError."""
     made, failure = _attempt(program, tensors, _Patience() if other_sizes else None)
     if isinstance(failure, _TooLong):  # so would the model: some loops never end on sizes that nobody meant
-        return
+        return True
     expected, refusal = _attempt_model(program, model, call, tensors)
     if refusal is not None:
         if other_sizes:
-            return
+            return False
         raise ExportError(f"program: the model itself fails on {what}: {refusal}") from refusal
     if failure is not None:
         raise ExportError(f"program: the model runs on {what}, and the program does not: {failure}") from failure
@@ -200,6 +237,7 @@ def _compare(
                 f"program: on {what} the program and the model differ, {_told(ours, theirs)}; "
                 + _first_difference(program, model, call, tensors)
             )
+    return True
 
 
 def _attempt(
