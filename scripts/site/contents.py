@@ -226,6 +226,7 @@ NAMESPACES = {
     "nested": "PyTorch's names for [ragged tensors](../ragged.md).",
     "signal.windows": "Window functions.",
     "amp": "PyTorch's names for mixed precision: `autocast` changes no number here, `GradScaler` scales.",
+    "exporting": "Programs, and what makes and changes them; see [A model without its class](../exporting.md).",
     "serialization": "Saving and loading.",
     "utils.checkpoint": "Compute again in backward what forward did not keep.",
     "utils.dlpack": "Tensors of other libraries, on the same memory.",

@@ -37,6 +37,7 @@ NAMESPACES = [
     "extempo.distributions.transforms",
     "extempo.distributions.utils",
     "extempo.errors",
+    "extempo.exporting",
     "extempo.func",
     "extempo.inspect",
     "extempo.linalg",
