@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 from types import SimpleNamespace
 
@@ -181,3 +182,18 @@ def test_only_the_users_own_functions_are_rewritten():
     assert not is_users(ex.nn.functional.relu)
     assert not is_users(math.sqrt)
     assert not is_users(SimpleNamespace)
+
+
+def test_many_branches_that_may_return_do_not_double_what_follows():
+    lines = [
+        f"    if x > {k}:\n        x = x + 1\n        if x % {k + 2} == 0:\n            return x * {k}\n"
+        for k in range(30)
+    ]
+    made: dict = {}
+    text = "def fn(x):\n" + "".join(lines) + "    return x\n"
+    filename = "<many branches>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    exec(compile(text, filename, "exec"), made)
+    rewritten = converted(made["fn"], Plain())
+    assert rewritten is not made["fn"]
+    assert [rewritten(x) for x in range(60)] == [made["fn"](x) for x in range(60)]

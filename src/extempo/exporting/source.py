@@ -22,6 +22,7 @@ from typing import Any, cast
 CONTROL = "__control__"
 _LOOPS = (ast.For, ast.While)
 _AROUND = (ast.With, ast.Try, ast.Match)  # statements with others inside that run once, or not at all
+_JUMPS = (ast.Break, ast.Continue, ast.Return)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _CHANGING = frozenset(
     (
@@ -269,6 +270,20 @@ def _ends(body: list[ast.stmt]) -> bool:
     return isinstance(last, ast.If) and _ends(last.body) and _ends(last.orelse)
 
 
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether the last of these statements leaves a loop."""
+    return bool(body) and isinstance(body[-1], _JUMPS)
+
+
+def _falls_through(statement: ast.stmt, rest: list[ast.stmt], *jumps: type[ast.AST]) -> bool:
+    """Whether both branches of an `if` may come to what follows, and that may jump, too: it would double each time."""
+    if not isinstance(statement, ast.If) or _ends(statement.body) or _ends(statement.orelse):
+        return False
+    if _leaves(statement.body) or _leaves(statement.orelse):
+        return False
+    return any(isinstance(s, (ast.If, *_AROUND)) and _has([s], *jumps) for s in rest)
+
+
 # ---- rewriting
 
 
@@ -296,34 +311,42 @@ class _Converter(ast.NodeTransformer):
     def _single_exit(self, body: list[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for i, statement in enumerate(body):
-            if isinstance(statement, _AROUND) and _has([statement], ast.Return):
+            around = isinstance(statement, _AROUND) or _falls_through(statement, body[i + 1 :], ast.Return)
+            if around and _has([statement], ast.Return):
                 return [*out, *self._single_exit([*self._returns_flagged(statement), *body[i + 1 :]])]
             if isinstance(statement, ast.If) and _has([statement], ast.Return):
-                rest = body[i + 1 :]
-                branches = []
-                for branch in (statement.body, statement.orelse):
-                    own = list(branch) if _ends(branch) else [*branch, *copy.deepcopy(rest)]
-                    own = self._single_exit(own)
-                    if not _ends(own):
-                        own.append(ast.copy_location(ast.Return(ast.Constant(None)), statement))
-                    branches.append(own)
-                made = ast.If(statement.test, branches[0], branches[1])
-                return [*out, ast.copy_location(made, statement)]
+                return [*out, self._with_rest(statement, body[i + 1 :], _ends, self._ending)]
             out.append(statement)
         return out
 
+    def _ending(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made = self._single_exit(body)
+        return made if _ends(made) else [*made, ast.Return(ast.Constant(None))]
+
+    def _with_rest(
+        self,
+        statement: ast.If,
+        rest: list[ast.stmt],
+        leaves: Callable[[list[ast.stmt]], bool],
+        change: Callable[[list[ast.stmt]], list[ast.stmt]],
+    ) -> ast.stmt:
+        """An `if` with what follows it in those of its branches that come there."""
+        branches = []
+        for branch in (statement.body, statement.orelse):
+            own = list(branch) if leaves(branch) else [*branch, *copy.deepcopy(rest)]
+            branches.append(change(own) or [ast.Pass()])
+        return cast(ast.stmt, _at(statement, ast.If(statement.test, branches[0], branches[1])))
+
     def _returns_flagged(self, statement: ast.stmt) -> list[ast.stmt]:
         """A `with`, `try` or `match` that returns: it sets a flag, and the return stands after it."""
-        number = self._number()
-        stop, skip, value = f"__stop_{number}", f"__skip_{number}", f"__value_{number}"
+        stop, skip, value = self._flags()
         _with_blocks(statement, lambda block: self._without_jumps(block, stop, skip, value))
-        before = [
-            _at(statement, ast.Assign([_store(stop)], ast.Constant(0))),
-            _at(statement, ast.Assign([_store(skip)], ast.Constant(False))),
-        ]
-        done = ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(2)])
-        after = _at(statement, ast.If(done, [_at(statement, ast.Return(_load(value)))], []))
-        return [*before, statement, after]
+        return [_set(statement, stop, 0), _set(statement, skip, False), statement, _return_if(statement, stop, value)]
+
+    def _flags(self) -> tuple[str, str, str]:
+        """Variables that tell how a block was left, whether it was, and what it returned."""
+        number = self._number()
+        return f"__stop_{number}", f"__skip_{number}", f"__value_{number}"
 
     # -- break, continue and return inside loops
 
@@ -342,57 +365,40 @@ class _Converter(ast.NodeTransformer):
         return out
 
     def _flagged(self, loop: ast.For | ast.While) -> list[ast.stmt]:
-        number = self._number()
-        stop, skip, value = f"__stop_{number}", f"__skip_{number}", f"__value_{number}"
-        returns = _has(loop.body, ast.Return)
-        body = self._without_jumps(loop.body, stop, skip, value)
-        after: list[ast.stmt] = []
-        before = [_at(loop, ast.Assign([_store(stop)], ast.Constant(0)))]
-        body = [_at(loop, ast.Assign([_store(skip)], ast.Constant(False))), *body]
-        going = _at(loop, ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(0)]))
+        stop, skip, value = self._flags()
+        after = [_return_if(loop, stop, value)] if _has(loop.body, ast.Return) else []
+        body = [_set(loop, skip, False), *self._without_jumps(loop.body, stop, skip, value)]
+        going = _is(loop, stop, 0)
         if isinstance(loop, ast.While):
             loop.test = _at(loop, ast.BoolOp(ast.And(), [going, loop.test]))
             loop.body = body
         else:
             loop.body = [_at(loop, ast.If(going, body, []))]
         if loop.orelse:
-            unbroken = _at(loop, ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(0)]))
-            after, loop.orelse = [_at(loop, ast.If(unbroken, loop.orelse, []))], []
-        if returns:
-            done = ast.Compare(_load(stop), [ast.Eq()], [ast.Constant(2)])
-            after.insert(0, _at(loop, ast.If(done, [_at(loop, ast.Return(_load(value)))], [])))
-        return [*before, loop, *after]
+            after.append(_at(loop, ast.If(_is(loop, stop, 0), loop.orelse, [])))
+            loop.orelse = []
+        return [_set(loop, stop, 0), loop, *after]
 
     def _without_jumps(self, body: list[ast.stmt], stop: str, skip: str, value: str) -> list[ast.stmt]:
+        """Statements that set flags where they left a loop, and run nothing after that."""
+        without = functools.partial(self._without_jumps, stop=stop, skip=skip, value=value)
         out: list[ast.stmt] = []
         for i, statement in enumerate(body):
-            if isinstance(statement, ast.Break | ast.Continue | ast.Return):
+            if isinstance(statement, _JUMPS):
                 if isinstance(statement, ast.Return):
                     out.append(_at(statement, ast.Assign([_store(value)], statement.value or ast.Constant(None))))
                 if not isinstance(statement, ast.Continue):
-                    kind = 2 if isinstance(statement, ast.Return) else 1
-                    out.append(_at(statement, ast.Assign([_store(stop)], ast.Constant(kind))))
-                out.append(_at(statement, ast.Assign([_store(skip)], ast.Constant(True))))
-                return out
-            jumps = isinstance(statement, ast.If) and _jumps([statement], ast.Break, ast.Continue, ast.Return)
-            if jumps and isinstance(statement, ast.If):
-                rest = body[i + 1 :]
-                branches = []
-                for branch in (statement.body, statement.orelse):
-                    leaves = bool(branch) and isinstance(branch[-1], ast.Break | ast.Continue | ast.Return)
-                    own = list(branch) if leaves else [*branch, *copy.deepcopy(rest)]
-                    branches.append(self._without_jumps(own, stop, skip, value) or [_at(statement, ast.Pass())])
-                out.append(_at(statement, ast.If(statement.test, branches[0], branches[1])))
-                return out
-            if isinstance(statement, _AROUND) and _jumps([statement], ast.Break, ast.Continue, ast.Return):
-                _with_blocks(statement, lambda block: self._without_jumps(block, stop, skip, value))
+                    out.append(_set(statement, stop, 2 if isinstance(statement, ast.Return) else 1))
+                return [*out, _set(statement, skip, True)]
+            rest = body[i + 1 :]
+            if not isinstance(statement, (ast.If, *_AROUND)) or not _jumps([statement], *_JUMPS):
                 out.append(statement)
-                if body[i + 1 :]:
-                    going = _at(statement, ast.UnaryOp(ast.Not(), _load(skip)))
-                    rest = self._without_jumps(body[i + 1 :], stop, skip, value)
-                    out.append(_at(statement, ast.If(going, rest, [])))
-                return out
-            out.append(statement)
+            elif isinstance(statement, ast.If) and not _falls_through(statement, rest, *_JUMPS):
+                return [*out, self._with_rest(statement, rest, _leaves, without)]
+            else:
+                _with_blocks(statement, without)
+                going = _at(statement, ast.UnaryOp(ast.Not(), _load(skip)))
+                return [*out, statement, *([_at(statement, ast.If(going, without(rest), []))] if rest else [])]
         return out
 
     # -- statements
@@ -441,7 +447,7 @@ class _Converter(ast.NodeTransformer):
             self._function(no, names, [*orelse, self._giving(names, node)], node),
         ]
         sets = ast.Constant(_attributes([*node.body, *node.orelse]))
-        spelled = _at(node, ast.Tuple([ast.Constant(n) for n in names], ast.Load()))
+        spelled = _texts(names, node)
         call = _call("if_", [test, _load(yes), _load(no), spelled, self._values(names, node), sets], node)
         return [*functions, self._setting(names, call, node)]
 
@@ -476,7 +482,7 @@ class _Converter(ast.NodeTransformer):
             self._function(test, names, [_at(node, ast.Return(self._test(copy.deepcopy(node.test))))], node),
             self._function(step, names, [*self._statements(node.body), self._giving(names, node)], node),
         ]
-        spelled = _at(node, ast.Tuple([ast.Constant(n) for n in names], ast.Load()))
+        spelled = _texts(names, node)
         sets = ast.Constant(_attributes(node.body))
         call = _call("while_", [_load(test), _load(step), spelled, self._values(names, node), sets], node)
         return [*functions, self._setting(names, call, node)]
@@ -486,14 +492,13 @@ class _Converter(ast.NodeTransformer):
             return self.generic_visit(node)
         number = self._number()
         step, item = f"__step_{number}", f"__item_{number}"
-        names = _assigned([node.target, *node.body])
-        appended = _grown(node.body)
+        names, appended = _assigned([node.target, *node.body]), _grown(node.body)
         sets = ast.Constant(_attributes(node.body))
         target = _at(node, ast.Assign([node.target], _load(item)))
         body = [target, *self._statements(node.body), self._giving(names, node)]
         function = self._function(step, [item, *names], body, node)
-        spelled = _at(node, ast.Tuple([ast.Constant(n) for n in names], ast.Load()))
-        lists = _at(node, ast.Tuple([ast.Constant(n) for n in appended], ast.Load()))
+        spelled = _texts(names, node)
+        lists = _texts(appended, node)
         arguments = [self.visit(node.iter), _load(step), spelled, self._values(names, node), lists, sets]
         return [function, self._setting(names, _call("for_", arguments, node), node)]
 
@@ -595,6 +600,23 @@ def _load(name: str) -> ast.expr:
 
 def _store(name: str) -> ast.expr:
     return ast.Name(name, ast.Store())
+
+
+def _set(at: ast.AST, name: str, value: Any) -> ast.stmt:
+    return cast(ast.stmt, _at(at, ast.Assign([_store(name)], ast.Constant(value))))
+
+
+def _is(at: ast.AST, name: str, value: Any) -> ast.expr:
+    return cast(ast.expr, _at(at, ast.Compare(_load(name), [ast.Eq()], [ast.Constant(value)])))
+
+
+def _return_if(at: ast.AST, stop: str, value: str) -> ast.stmt:
+    """Return what a block did, if it did."""
+    return cast(ast.stmt, _at(at, ast.If(_is(at, stop, 2), [ast.Return(_load(value))], [])))
+
+
+def _texts(texts: list[str], at: ast.AST) -> ast.expr:
+    return cast(ast.expr, _at(at, ast.Tuple([ast.Constant(t) for t in texts], ast.Load())))
 
 
 def _thunk(value: ast.expr) -> ast.expr:
