@@ -39,6 +39,17 @@ def test_show_prints_facts_as_json(saved):
     assert facts["sizes"] == {"n": [0, None]}
 
 
+def test_show_draws_the_program_with_the_names_of_its_inputs(saved, tmp_path):
+    picture = tmp_path / "m.svg"
+    result = run("show", str(saved), "--draw", str(picture))
+    assert result.exit_code == 0, result.output
+    assert ">scale<" in picture.read_text()
+    assert ">mul<" in picture.read_text()
+    wrong = run("show", str(saved), "--draw", str(tmp_path / "m.txt"))
+    assert wrong.exit_code == 1
+    assert "ends in .svg or .png" in wrong.output
+
+
 def test_predict_reads_and_writes_arrays(saved, tmp_path):
     x, scale, y = (str(tmp_path / f"{name}.npy") for name in ("x", "scale", "y"))
     np.save(x, np.ones((4, 3), np.float32))

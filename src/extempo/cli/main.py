@@ -136,15 +136,19 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
 
 @command.command("show", short_help="Print a program that program.save wrote.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--draw", metavar="FILE.svg", help="Draw it there instead, as .svg or .png.")
 @json_option("Print inputs, outputs, sizes and weights as one JSON object.")
-def show_program(file: str, as_json: bool) -> None:
+def show_program(file: str, draw: str | None, as_json: bool) -> None:
     """Print the program in FILE: its inputs, weights, ops and outputs."""
     from extempo.cli import programs
     from extempo.errors import ExtempoError
 
     try:
-        click.echo(programs.described(file) if as_json else programs.shown(file))
-    except ExtempoError as error:
+        if draw is not None:
+            click.echo(programs.drawn(file, draw))
+        else:
+            click.echo(programs.described(file) if as_json else programs.shown(file))
+    except (ExtempoError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
 

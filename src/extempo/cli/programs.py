@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from extempo.core.tensor import Tensor, from_array
 from extempo.exporting.calls import rebuilt
 from extempo.exporting.files import load_program, program_text_of
 from extempo.exporting.program import Program
-from extempo.exporting.quantizing import QuantizationReport
 from extempo.func.tree import leaves
 from extempo.ragged_tensors.tensor import RaggedTensor
+
+if TYPE_CHECKING:
+    from extempo.exporting.quantizing import QuantizationReport
 
 
 class Mistake(Exception):
@@ -25,6 +28,13 @@ def shown(path: str) -> str:
     """The text of the program in a file."""
     load_program(path)  # text that does not make a program is an error here, too
     return program_text_of(path).rstrip("\n")
+
+
+def drawn(path: str, picture: str) -> str:
+    """Draw the program in a file to another one; what was written."""
+    from extempo.inspect import draw
+
+    return f"{draw(load_program(path), os.path.basename(path)).save(picture)} has the picture"
 
 
 def described(path: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.graph import Graph, Leaf, Node, Pick, type_text
 from ..core.tensor import Tensor
+from ..exporting.program import Program
 from ..func.tree import leaves
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
@@ -21,7 +22,7 @@ MOST_OPS = 120
 
 
 def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
-    """A picture of a graph, or of the graph that tensors were made by. `.save("graph.svg")` writes it.
+    """A picture of a graph, a program, or the graph that tensors were made by. `.save("graph.svg")` writes it.
 
     Leaves that require grad have a blue frame, results a bold one; each op says its type, and its line when the mouse
     is over it. With `model`, its parameters stand there by their names. Of a graph with more than 120 ops the last ones
@@ -31,7 +32,8 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
     >>> str(ex.inspect.draw(x * x)).startswith("<svg")
     True
     """
-    graph = what if isinstance(what, Graph) else _graph(what)
+    program = what if isinstance(what, Program) else None
+    graph = program.graph if program is not None else what if isinstance(what, Graph) else _graph(what)
     nodes, n_ops = _drawn(graph)
     if not nodes:
         return _nothing(title)
@@ -54,7 +56,7 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
     for node in nodes:
         _draw_lines(picture, node, corners)
     outputs = {_picked(node) for node in graph.outputs}
-    names = _names(model) if model is not None else {}
+    names = _names(model) if model is not None else program.leaf_names if program is not None else {}
     for node in nodes:
         _draw_box(picture, node, corners[node], node in outputs, names)
     return picture
