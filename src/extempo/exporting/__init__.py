@@ -5,7 +5,9 @@
     source         Python's own branches and loops, rewritten from the source of functions; they call `source_control`,
                    with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
-    stretches      what plans can run of it; where that is all, a call is one `planned_call`
+    stretches      what plans can run of it, at new sizes by `size_families`; where that is all, one `planned_call`
+    planned_loops  loops whose bodies are plans
+    ragged_rows    ragged tensors as arguments and results
     folding        nodes that follow from weights alone, computed once
     sizes          symbolic sizes: polynomials, and guards for what code decided by them
     files          program.save and ex.load_program, by `text`; weights may be in fewer bytes (`storage`)

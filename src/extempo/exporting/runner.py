@@ -20,10 +20,11 @@ from ..core.op import REGISTRY, Op
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import ArgumentError
-from ..ops.control_flow import Cond, ControlOp, Require, WhileLoop
+from ..ops.control_flow import Cond, ControlOp, Map, Require, Scan, WhileLoop
 from ..random import take_draw
 from ..symbolic.sym_int import depends
 from .control_flow import cond, scan, while_loop
+from .planned_loops import planned_scan, planned_while
 from .size_families import Known, SizeFamily
 from .sizes import SizeExpr, at_sizes, is_symbolic
 from .stretches import Stretch, in_stretches
@@ -261,9 +262,29 @@ class GraphRunner:
             slots[slot] = value
         for part in bound.parts:
             if type(part) is not Stretch:
-                self._run_steps((part,), slots, sizes)  # type: ignore[arg-type] # it is a step
+                self._run_part(part, slots, sizes)  # type: ignore[arg-type] # it is a step
             elif not part.run(slots):
                 self._run_steps(part.steps, slots, sizes)
+
+    def _run_part(self, step: Step, slots: list[Any], sizes: Mapping[str, int]) -> None:
+        """A step that is in no plan; the bodies of a loop may be."""
+        results = self._planned_loop(step, [slots[i] for i in step.reads], sizes) if step.n_results else None
+        if results is None:
+            self._run_steps((step,), slots, sizes)
+            return
+        slots[step.first : step.first + step.n_results] = results
+        for slot in step.drops:
+            slots[slot] = None
+
+    def _planned_loop(self, step: Step, inputs: list[Any], sizes: Mapping[str, int]) -> tuple[Any, ...] | None:
+        attrs, op = step.attrs, step.op
+        if op is WhileLoop:
+            n, cond, body = attrs["n_carried"], attrs["cond_graph"], attrs["body_graph"]
+            return planned_while(self._inner[id(cond)], self._inner[id(body)], sizes, inputs[:n], inputs[n:])
+        if op is Scan or op is Map:
+            body, counts = self._inner[id(attrs["body_graph"])], (attrs["n_carried"], attrs["n_xs"])
+            return planned_scan(body, sizes, inputs, counts, attrs["reverse"])
+        return None
 
     def only_stretch(self, values: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Stretch, dict[int, Any]] | None:
         """The stretch that is all of the graph at sizes that it has run at, and what is folded; None if there is more.
