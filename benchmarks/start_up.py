@@ -1,4 +1,5 @@
-"""CPU seconds of imports, and wall seconds from the shell until `extempo demo` has done its first training step.
+"""CPU seconds of imports, and wall seconds from the shell until `extempo demo` has done its first training step, or a
+program that was exported from the demo's layers has been loaded and has made its first prediction.
 
 Fresh processes, in turn. Warm: kernels come from the disk cache that an earlier run left; cold: that cache is empty.
 """
@@ -17,7 +18,7 @@ from interleave import ONE_THREAD
 from report import machine, table, verdict
 
 REPEATS = 7
-IMPORT_FLOOR, WARM_FLOOR, COLD_FLOOR = 0.25, 1.0, 3.0
+IMPORT_FLOOR, WARM_FLOOR, COLD_FLOOR, PREDICTION_FLOOR = 0.25, 1.0, 3.0, 0.5
 
 IMPORTS = {"nothing": "pass", "numpy": "import numpy", "extempo": "import extempo", "torch": "import torch"}
 FIRST_STEP = """
@@ -32,6 +33,25 @@ class UntilFirstStep(demo.Adam):
 demo.Adam = UntilFirstStep
 sys.argv = ["extempo", "demo"]
 main.main()
+"""
+
+
+EXPORT = """
+import extempo as ex
+from extempo.cli.demo_task import Classifier
+
+class Reader(Classifier):
+    def forward(self, words):
+        state = ex.zeros(self.cell.hidden_size)
+        for word in words:
+            state = self.cell(self.embed(word), state)
+        return self.score(state)
+
+ex.program(Reader().eval(), ex.tensor([1, 2, 3]), dynamic={"words": {0: "n"}}).save("{file}")
+"""
+PREDICT = """
+import extempo as ex
+ex.load_program("{file}")(ex.tensor([1, 2, 3, 4, 5]))
 """
 
 
@@ -69,6 +89,20 @@ def demo_times(home: Path) -> dict[str, list[float]]:
     return found
 
 
+def prediction_times(home: Path) -> list[float]:
+    """Wall seconds of processes that load a program and predict; empty where that fails."""
+    file, found = str(home / "demo.extempo"), []
+    script = home / "export.py"
+    script.write_text(EXPORT.replace("{file}", file))  # loops are found in source files
+    if seconds(f"import runpy; runpy.run_path({str(script)!r})", home):
+        predict = PREDICT.replace("{file}", file)
+        seconds(predict, home)
+        for _ in range(REPEATS):
+            taken = seconds(predict, home)
+            found.extend(taken[1:] if taken else [])
+    return found
+
+
 def row(name: str, times: list[float], minus: list[float], floor: float | None = None) -> list[str]:
     if not times:
         return [name, "failed", "", ""]
@@ -80,12 +114,14 @@ def section(wanted: str | None, rounds: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         imports = import_times(Path(folder))
         demo = demo_times(Path(folder))
+        predictions = prediction_times(Path(folder))
     nothing = imports.pop("nothing")
     rows = [row(f"import {name}, CPU", times, nothing) for name, times in imports.items()]
     rows += [
         row("import extempo beyond numpy, CPU", imports["extempo"], imports["numpy"], IMPORT_FLOOR),
         row("first training step of the demo, warm", demo["warm"], [0.0], WARM_FLOOR),
         row("first training step of the demo, cold", demo["cold"], [0.0], COLD_FLOOR),
+        row("loading a program and its first prediction, warm", predictions, [0.0], PREDICTION_FLOOR),
     ]
     text = table(["seconds", "minimum", "median", "floor"], rows)
     return f"### import\n\n{__doc__.strip()}\n\n{text}\n\n{machine()}; {REPEATS} repeats"
