@@ -104,6 +104,30 @@ def test_attention_of_ragged_sequences_has_the_loss_of_padded_ones():
     assert losses == pytest.approx(dict.fromkeys(losses, losses["torch"]), rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["mlp", "lstm_step", "ragged", "encoder", "gpt"])
+def test_exported_programs_give_what_the_same_models_give_in_pytorch(name):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads, n_ours = torch.get_num_threads(), ex.get_num_threads()
+    inference = load("inference")
+    ours, theirs = inference.with_program(name, 2, 4), inference.with_torch(name, 2, 4)
+    try:
+        assert [ours(i) for i in range(4)] == pytest.approx([theirs(i) for i in range(4)], rel=1e-4)
+        assert ours(4) == theirs(4) == 0.0  # what is timed is not read
+    finally:
+        torch.set_num_threads(n_threads)
+        ex.set_num_threads(n_ours)
+
+
+def test_the_row_of_a_program_has_its_floors():
+    inference = load("inference")
+    (measured,) = [w for w in inference.WORKLOADS if w.name == "mlp 1"]
+    results = [result("extempo program", [0.01]), result("torch", [0.04]), result("onnxruntime", [0.005])]
+    results.append(result("torch.compile", error="not installed"))
+    cells = inference.row(measured, results)
+    assert cells[:6] == ["mlp 1", "10.0", "100000", "40.0", "-", "5.0"]
+    assert cells[6:] == ["0.25", "0.50 pass", "2.00", "1.20 FAIL", "torch.compile: not installed"]
+
+
 def test_all_blocks_of_code_written_for_one_sample_hold_the_same_work_and_no_step_comes_twice():
     sizes = {
         "tree_lstm": lambda data: [[len(load("tree_lstm").words_of(tree)) for tree in trees] for trees in data[1]],

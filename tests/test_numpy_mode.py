@@ -89,3 +89,34 @@ def test_a_network_learns_alike_on_numpy_kernels_and_on_native_ones():
     )
     assert plain[-5:].mean() < 0.8 * plain[:5].mean()
     np.testing.assert_allclose(native, plain, rtol=2e-4)  # rounding, grown over 20 steps
+
+
+PROGRAMS = """
+import io
+import extempo as ex
+from extempo import nn
+from extempo.func.tree import leaves
+
+def reading(x):
+    return ex.scan(lambda h, row: ((h + row).tanh(), h * row), ex.zeros(3), x)
+
+def shown(program, *args):
+    file = io.BytesIO()
+    program.save(file)
+    file.seek(0)
+    program = ex.load_program(file)
+    for _ in range(3):  # on native kernels the second call makes a plan
+        print(*[f"{float(t.sum()):.4f}" for t in leaves(program(*args))])
+
+ex.manual_seed(0)
+shown(ex.program(nn.Linear(3, 4).eval(), ex.ones(2, 3), dynamic={"input": {0: "n"}}), ex.ones(5, 3))
+shown(ex.program(reading, ex.ones(2, 3), dynamic={"x": {0: "n"}}), ex.linspace(0, 1, 12).reshape(4, 3))
+shown(ex.program(lambda x: x.softmax(1).exp().sum(1), ex.ragged([[1.0], [2.0, 3.0]])), ex.ragged([[1.0, 2.0], [3.0]]))
+"""
+
+
+def test_programs_are_saved_loaded_and_run_on_numpy_kernels():
+    plain = python("-c", WITHOUT_LLVMLITE + PROGRAMS)
+    assert len(plain.split("\n")) == 10
+    if ex.backends.stats()["backend"] == "native":
+        assert python("-c", PROGRAMS, backend="native") == plain

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..backends.llvm.calls.capsules import released_with_capsule
 from ..backends.selection import native
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
@@ -113,6 +112,15 @@ def from_arrow(given: Any) -> tuple[Tensor, Rows]:
     return _from_stream(_pointer(capsule, b"arrow_array_stream", _Stream))
 
 
+def _new_chunk() -> tuple[Any, Any]:
+    """An array to be filled, and what owns it; None where it has to be copied."""
+    if native() is None:
+        return _Array(), None
+    from ..backends.llvm.calls.capsules import released_with_capsule  # which needs llvmlite
+
+    return released_with_capsule(_Array)
+
+
 def _from_stream(stream: Any) -> tuple[Tensor, Rows]:
     """The values and rows of all chunks. Those of a single one are not copied, if native code can release it later."""
     schema, copied = _Schema(), []
@@ -120,7 +128,7 @@ def _from_stream(stream: Any) -> tuple[Tensor, Rows]:
         _checked(stream, stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)))
         pieces = []
         while True:
-            chunk, owner = (_Array(), None) if native() is None else released_with_capsule(_Array)
+            chunk, owner = _new_chunk()
             if owner is None:
                 copied.append(chunk)
             _checked(stream, stream.get_next(ctypes.byref(stream), ctypes.byref(chunk)))
