@@ -113,6 +113,24 @@ lib.addmm({b}, {a}, s.w)
 {a} * (lib.arange(len({a})) < {k})[:, None]
 lib.stack(lib.batch(lambda row: lib.tanh(row @ s.w))({a}))
 lib.cell(lambda rows, weight: lib.tanh(rows @ weight) * {c})({a}, s.w)
+(s.w @ {a}.T).T
+s.layer({a}, s.later(len({a})))
+s.decoder({a}, {p})
+s.decoder({a}, {p}, tgt_mask=s.later(len({a})))
+s.attention({a}, {b}, {b}, attn_mask=s.later(len({a})), need_weights=False, is_causal=True)[0]
+F.scaled_dot_product_attention({a}, {a}, {b}, attn_mask=lib.ones(len({a}), len({a})).tril().bool())
+(({a} @ {b}.T).masked_fill(lib.ones(len({a}), len({a})).triu(1).bool(), -9.0)).softmax(1) @ {b}
+F.conv2d({a}[None], s.plane, padding=1)[0]
+F.max_pool2d({a}[None], 3, 1, 1)[0]
+F.conv_transpose1d({a}.T, s.kernel, padding=1).T
+F.group_norm({a}.T[None], 2)[0].T
+F.instance_norm({a}.T[None])[0].T
+{a}.gather(0, {a}.argsort(0))
+lib.take_along_dim({a}, {a}.argmax(0, keepdim=True), 0) + {b}
+{a}.scatter_reduce(0, index[:, None].expand(-1, {d}), {a}[index] * 0.5, "amax")
+{a} + {a}.mean(0).expand(len({a}), -1)
+lib.logcumsumexp({a}, 0) * 0.1
+{a} * ({a}[:, None] - {b}[None]).abs().mean((0, 2))[:, None]
 """
 OTHER = """
 {a}[::2]
@@ -179,6 +197,10 @@ lib.einsum("nd,n->d", {a}, {q})
 sum({a}) * 0.1
 lib.stack(list({a})).mean(0)
 {v} * len({a}) * 0.1
+lib.tanh({a}.prod(0))
+{q} @ {a}
+F.adaptive_avg_pool1d({a}.T, 1)[:, 0]
+{v} * {a}.norm() * 0.1
 s.attention({v}[None], {a}, {a})[0][0]
 """
 FROM_VECTORS = """
@@ -211,6 +233,9 @@ lib.tanh({a} @ {p}.T).sum(1)
 ({a} @ {p}.T).softmax(0).sum(1)
 ({a} @ {p}.T).logsumexp(1)
 lib.cumsum({a}.mean(1), 0)
+{a}[lib.arange(len({a})), {a}.argmax(1)]
+({a} @ {b}.T).diagonal()
+({a} @ {a}.T).tril(-1).sum(0)
 s.linear({a})[..., -1]
 """
 LOSSES = """
@@ -222,6 +247,8 @@ F.smooth_l1_loss({a}, {b}, reduction="sum")
 F.nll_loss(F.log_softmax({a}, 1), words % {d})
 F.cross_entropy({v}, words[0] % {d})
 {a}.square().mean()
+-F.log_softmax({a}, 1)[lib.arange(len({a})), words % {d}].mean()
+{q} @ {q}
 (lib.linalg.vector_norm({a} + 2.0, dim=1) * {q}).sum()
 """
 KINDS = {"same": SAME, "other": OTHER, "vector": VECTOR, "turned": FROM_VECTORS, "column": COLUMN, "loss": LOSSES}
@@ -276,6 +303,7 @@ class SampleProgram:
                 "attention": nn.MultiheadAttention(width, 2),
                 "layer": nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0),
                 "conv": nn.Conv1d(width, width, 3, padding=1),
+                "decoder": nn.TransformerDecoderLayer(width, 2, 2 * width, 0.0),
             }
         )
         weights = filled(lib, layers.double() if self.double else layers)
@@ -287,6 +315,7 @@ class SampleProgram:
             "u": (width,),
             "table": (N_WORDS, width),
             "kernel": (width, width, 3),
+            "plane": (1, 1, 3, 3),
         }
         own = {
             name: lib.from_numpy((rng.randn(*shape) / width**0.5).astype(dtype)).requires_grad_()
@@ -303,7 +332,8 @@ class SampleProgram:
             return lib.tanh(x @ weight).sum(0)
 
         cells = {function.__name__: cell(lib, function) for function in (gate, turned, pooled)}
-        return SimpleNamespace(**dict(layers.items()), **own, **cells, weights=[*weights, *own.values()])
+        functions = {**cells, "later": nn.Transformer.generate_square_subsequent_mask}
+        return SimpleNamespace(**dict(layers.items()), **own, **functions, weights=[*weights, *own.values()])
 
     def samples(self, lib: Any, k: int) -> list[tuple[Any, ...]]:
         """Those of call k, new tensors that want gradients."""
