@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.storage import Array
 from ..core.tensor import Tensor, symbol
-from ..core.types import TensorType, bool_
+from ..core.types import TensorType
 from ..nn.attention import MultiheadAttention
 from ..nn.dropout_layers import _DropoutNd
 from ..nn.module import Module
@@ -31,8 +30,9 @@ from .gradients import Group, Layout
 from .kinds import CallKind, Input
 from .purity_guards import PurityGuards
 from .signatures import rebuilder, structure_of
+from .sizes.attention import masks_are_causal
 from .sizes.each import run_each
-from .sizes.forms import SizedBatch, SizedKind, element_types, no_function, numels
+from .sizes.forms import SizedBatch, SizedKind, element_types, no_function
 from .sizes.tape import TapeRunner, elements, on_tape, recorded
 
 
@@ -58,7 +58,7 @@ class LayerForm(NamedTuple):
         layer, options = batch.kind.family
         inputs = batch.kinds[0].inputs
         n_sequences = len(inputs) - len(options.names)
-        if not all(_is_causal(batch, j) for j in range(n_sequences, len(inputs))):
+        if not all(masks_are_causal(batch, j, hides=True) for j in range(n_sequences, len(inputs))):
             return run_each(batch)
         causal = {_FLAGS[name]: True for name in options.names}
         wants_grad = any(batch.kind.tracked)
@@ -85,21 +85,6 @@ class LayerForm(NamedTuple):
         nothing = [None] * len(options.names)
         saved = ([[y] for y in made], [*[None if x is None else [x] for x in flats], *nothing])
         return batch.group(TapeRunner(batch.kind.captured), saved, counts, [*layouts, *nothing])
-
-
-def _is_causal(batch: SizedBatch, position: int) -> bool:
-    """Whether the masks of all calls hide what comes later, and nothing else."""
-    types = [one.inputs[position].type for one in batch.kinds]
-    is_bool = types[0].dtype is bool_
-    hidden = np.concatenate([_later(*t.shape) for t in types])
-    given = batch.pieces(position, numels([t.shape for t in types]), TensorType((), types[0].dtype))
-    return bool((given == (hidden if is_bool else np.where(hidden, -np.inf, 0.0))).all())
-
-
-@functools.lru_cache(256)
-def _later(n_queries: int, n_keys: int) -> Array:
-    made: Array = ~np.tri(n_queries, n_keys, dtype=bool).reshape(-1)
-    return made
 
 
 class LayerKind(CallKind):

@@ -66,6 +66,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.batches: list[tuple[Calls, Any, int]] = []  # with the numbers of the calls that ran as one, and the wave
+        self.one_by_one: set[CallKind] = set()  # of calls at several sizes that had no way to run as one
         self.reads: list[Where | None] = []  # where samples waited for values
         self._ordinary: dict[tuple[str, str], Where | None] = {}  # cells that ran as functions, and why: first lines
         self.n_waves = 0
@@ -79,9 +80,12 @@ class Notes:
         if (cell, why) not in self._ordinary:
             self._ordinary[cell, why] = user_line()
 
+    def _is_alone(self, kind: CallKind) -> bool:
+        return kind.alone or kind in self.one_by_one
+
     def stats(self) -> dict[str, Any]:
         nodes = sum(len(members) for _, members, _ in self.batches)
-        launches = sum(len(members) if calls.kind.alone else 1 for calls, members, _ in self.batches)
+        launches = sum(len(members) if self._is_alone(calls.kind) else 1 for calls, members, _ in self.batches)
         for program, n in self.programs:
             nodes += n * len(program.rules())
             launches += sum(n if is_each else 1 for _, _, is_each in program.rules())
@@ -115,7 +119,7 @@ class Notes:
                 key = (where, calls.kind.name)
                 if key not in found:
                     found[key] = _OfLine()
-                found[key].add(calls.kind, number, len(members), wave)
+                found[key].add(calls.kind, number, len(members), wave, self._is_alone(calls.kind))
         reads = Counter(describe_where(where) or "?" for where in self.reads)
         lines = [one.line(where, name, reads) for (where, name), one in found.items()]
         lines += [line for program, n in self.programs for line in _lines_in_lockstep(program, n)]
@@ -154,19 +158,20 @@ class _OfLine:
         self._together = 0
         self._batches: dict[int, int] = {}  # number of a batch: its wave
         self._kinds: dict[CallKind, None] = {}
+        self._is_alone = False  # whether some of them ran by themselves
 
-    def add(self, kind: CallKind, batch: int, size: int, wave: int) -> None:
+    def add(self, kind: CallKind, batch: int, size: int, wave: int, alone: bool) -> None:
         self._n += 1
-        self._together += 1 if kind.alone else size
+        self._together += 1 if alone else size
+        self._is_alone |= alone
         self._batches[batch] = wave
         self._kinds[kind] = None
 
     def line(self, where: str, name: str, reads: Counter[str]) -> Line:
         n_batches = len(self._batches)
-        alone = any(kind.alone for kind in self._kinds)
-        if alone:
+        if self._is_alone:
             n_batches = self._n
-        why, advice = ("", "") if n_batches == 1 else self._reason(alone, reads)
+        why, advice = ("", "") if n_batches == 1 else self._reason(self._is_alone, reads)
         return Line(where, name, self._n, n_batches, self._together / self._n, why, advice)
 
     def _reason(self, alone: bool, reads: Counter[str]) -> tuple[str, str]:

@@ -43,6 +43,7 @@ def each_form(kind: OpKind) -> EachForm:
 def run_each(batch: SizedBatch) -> Group:
     """Run one call after the other."""
     kind, run = batch.kind, batch.run
+    run.notes.one_by_one.add(kind)
     wants_grad = any(kind.tracked)
     columns: list[list[Any]] = [[] for _ in range(batch.refs.shape[1])]
     results: list[list[Tensor]] = [[] for _ in kind.results]
