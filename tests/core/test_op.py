@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.core.op import REGISTRY, Elementwise, Op, Refuse, Routine, Sample, samples_binary, samples_unary
+from extempo.core.op import (
+    REGISTRY,
+    Decomposed,
+    Elementwise,
+    Op,
+    Refuse,
+    Routine,
+    Sample,
+    samples_binary,
+    samples_unary,
+)
 from extempo.core.types import TensorType, float16, float32, float64, int64
 from extempo.errors import DtypeError, ShapeError
 
@@ -17,7 +27,7 @@ def define():
     before = set(REGISTRY)
 
     def defined(class_name, bases=(Op,), **aspects):
-        whole = dict.fromkeys(("infer", "numpy", "batch", "ragged", "samples"), Refuse("a test"))
+        whole = dict.fromkeys(("infer", "numpy", "batch", "ragged", "onnx", "samples"), Refuse("a test"))
         whole |= {"vjp": staticmethod(lambda g, y, a, b: (g, g)), "saves": ("", "")}
         return type(class_name, bases, whole | aspects)
 
@@ -34,7 +44,7 @@ def test_an_op_is_found_by_its_name_in_snake_case(define):
 
 
 def test_an_op_that_lacks_an_aspect_is_an_error_when_it_is_defined():
-    with pytest.raises(TypeError, match="missing infer, numpy, batch, ragged, samples"):
+    with pytest.raises(TypeError, match="missing infer, numpy, batch, ragged, onnx, samples"):
         type("Half", (Op,), {"vjp": Refuse("none"), "saves": ()})
     assert "half" not in REGISTRY
 
@@ -100,6 +110,17 @@ def test_only_plain_elementwise_ops_of_floats_are_simple(define):
         "OwnRule", (Elementwise,), saves=None, batch="align", _rule=classmethod(lambda cls, types: (types[0], float32))
     )
     assert not own.simple
+
+
+def test_the_onnx_form_of_an_elementwise_op_is_its_native_code_or_its_kernel(define):
+    assert define("NoElements", (Elementwise,), lower=Refuse("a test"), onnx="elementwise").onnx == "kernel"
+    assert define("Elements", (Elementwise,), lower=lambda e, x: x, onnx="elementwise").onnx == "elementwise"
+
+
+def test_an_op_may_be_said_in_others_with_loops_or_without():
+    plain, looped = Decomposed(lambda x, *, dim: x), Decomposed(lambda flow, x: x)
+    assert (plain.has_loops, looped.has_loops) == (False, True)
+    assert repr(plain).startswith("Decomposed(")
 
 
 def test_samples_have_the_shapes_that_go_wrong():

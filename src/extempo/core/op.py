@@ -261,12 +261,12 @@ class Elementwise(Op, abstract=True):
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
     ragged: ClassVar[Any] = "elementwise"  # the values are computed, and the rows stay
-    onnx: ClassVar[Any] = "elementwise"  # what `lower` says
+    onnx: ClassVar[Any] = "elementwise"  # what `lower` says; without it "kernel", what `numpy` says
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__(abstract)
         if not abstract and cls.onnx == "elementwise" and not callable(cls.lower):
-            raise TypeError(f"op {cls.name}: its lower is no function of elements, so onnx must be stated")
+            cls.onnx = "kernel"
         plain_rules = "_rule" not in cls.__dict__ and "signature" not in cls.__dict__ and cls.saves is None
         cls.simple = plain_rules and not cls.returns_bool and "f" in cls.domain
 

@@ -62,7 +62,6 @@ class Polygamma(Elementwise):
         yield Sample(2, np.empty((0, 3)))
 
     lower = TABLES
-    onnx = "kernel"
 
 
 def _no_gradient(op: str, what: str) -> Callable[[], NoReturn]:
@@ -199,7 +198,6 @@ class Zeta(Elementwise):
         yield Sample(2.5, np.empty((0, 3)))
 
     lower = TABLES
-    onnx = "kernel"
 
 
 lgamma = unary(Lgamma)

@@ -18,7 +18,6 @@ class TableFunction(FloatingFunction, abstract=True):
     """A function of one variable that NumPy code computes from tables, region by region."""
 
     lower = TABLES  # type: ignore[assignment] # the family has native code, these members have not
-    onnx = "kernel"
 
 
 def of_one(op: type[Elementwise]) -> Function:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.core.op import REGISTRY
+from extempo.core.op import REGISTRY, Elementwise, Refuse
+from extempo.dispatch.dispatcher import apply
 
 from .agreement import Exported
 
@@ -37,3 +38,35 @@ def test_incomplete_gamma_functions_are_loops_that_end_when_all_elements_are_exa
         exported = Exported(ex.program(fn, (a, x), check=False))
         assert "Loop" in exported.kinds()
         exported.agree(a, x, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def define():
+    """Defines elementwise ops that are forgotten after the test."""
+    before = set(REGISTRY)
+
+    def defined(name, kernel):
+        aspects = {
+            "numpy": staticmethod(kernel),
+            "vjp": Refuse("a test"),
+            "samples": Refuse("a test"),
+            "to_float": True,
+        }
+        return type(name, (Elementwise,), aspects)
+
+    yield defined
+    for name in set(REGISTRY) - before:
+        del REGISTRY[name]
+
+
+def test_an_op_that_has_nothing_but_a_kernel_has_a_form(define):
+    op = define("LogCosh", lambda x: np.logaddexp(x, -x) - x.dtype.type(math.log(2.0)))
+    x = ex.tensor([-800.0, -1.0, 0.0, 2.0])
+    Exported(ex.program(lambda x: apply(op, (x,)), x)).agree(x)
+
+
+def test_a_kernel_that_does_more_than_symbols_can_is_an_error_that_says_so(define):
+    op = define("Looped", lambda x: np.array([math.sin(v) for v in x.tolist()], x.dtype))
+    program = ex.program(lambda x: apply(op, (x,)), ex.ones(3))
+    with pytest.raises(ex.errors.ExportError, match="looped has no ONNX form here: its NumPy kernel does"):
+        Exported(program)

@@ -6,24 +6,24 @@ A symbol stands for an array of float64. NumPy hands its functions and operators
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ...backends.numpy.special import Symbolic
+from ...core.op import REGISTRY
 from ...core.types import bool_, float32, float64
 from .builder import Builder, Value
 from .emitter import Emitter
 
+# NumPy's names where the emitter and the registry have others.
 _UFUNCS: Mapping[str, str] = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "absolute": "abs",
-    "power": "pow", "remainder": "remainder", "maximum": "maximum", "minimum": "minimum", "copysign": "copysign",
-    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round_half_even", "exp": "exp", "expm1": "expm1",
-    "log": "log", "log1p": "log1p", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "arccos": "acos",
-    "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "equal": "eq", "not_equal": "ne", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or", "invert": "logical_not", "logical_not": "logical_not", "square": "square",
+    "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "absolute": "abs", "power": "pow",
+    "rint": "round_half_even", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "equal": "eq",
+    "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "invert": "logical_not",
 }  # fmt: skip
 
 
@@ -38,12 +38,16 @@ class Symbol(np.lib.mixins.NDArrayOperatorsMixin, Symbolic):
     dtype = np.dtype(np.float64)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = _UFUNCS.get(ufunc.__name__)
-        if method != "__call__" or name is None:
-            return NotImplemented
-        if name == "square":
+        if ufunc is np.square:
             return inputs[0] * inputs[0]
-        return self._made(getattr(self.e, name)(*map(self._operand, inputs)))
+        kwargs.pop("out", None)  # of `result += term`, which is given a name anew
+        name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
+        emit = getattr(self.e, name, None)
+        if emit is None and name in REGISTRY:
+            emit = functools.partial(REGISTRY[name].lower, self.e)
+        if method != "__call__" or kwargs or emit is None:
+            return NotImplemented
+        return self._made(emit(*map(self._operand, inputs)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         replacement = _FUNCTIONS.get(function.__name__)
@@ -89,5 +93,8 @@ def traced_kernel(b: Builder, kernel: Callable[..., Any], inputs: list[Any], att
     for x in inputs:
         is_tensor = isinstance(x, Value) and x.array is None
         given.append(Symbol(e, b.cast(x, float64)) if is_tensor else np.asarray(x.array if isinstance(x, Value) else x))
-    made = kernel(*given, **attrs)
+    try:
+        made = kernel(*given, **attrs)
+    except (TypeError, AttributeError, ValueError) as error:  # what NumPy says of functions that are not handed over
+        b.refuse(f"its NumPy kernel does what symbols cannot: {error}")
     return made.value if isinstance(made, Symbol) else b.constant(made, float64)
