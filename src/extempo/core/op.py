@@ -74,7 +74,7 @@ class Decomposed:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.has_loops = next(iter(inspect.signature(function).parameters), "") == "flow"
+        self.has_loops = function.__code__.co_varnames[:1] == ("flow",)
 
     def __repr__(self) -> str:
         return f"Decomposed({self.function.__qualname__})"
