@@ -41,6 +41,7 @@ def test_numbers_take_the_dtype_of_the_other_input(b):
 def test_a_size_is_computed_once_and_before_everything_else(b):
     size = parse_size("2 * n + 1")
     assert b.ints([size]) is b.ints([size])
+    assert b.ints([2, parse_size("3")]).array.tolist() == [2, 3]
     assert kinds(b.main) == []
     assert kinds(b.head) == ["Shape", "Mul", "Add"]
     assert b.product([2, 3]) == 6

@@ -80,6 +80,7 @@ class Builder:
         self._count = 0
         self._constants: dict[Any, Value] = {}
         self._sizes: dict[SizeExpr, Value] = {}
+        self._shapes: dict[tuple[Any, ...], Value] = {}  # vectors of sizes
         self._where_sizes: dict[str, tuple[str, int]] = {}  # the input and dimension of each named size
 
     # ---- names, inputs, constants
@@ -137,10 +138,16 @@ class Builder:
         sizes = [_plain(s) for s in sizes]
         if not any(isinstance(s, SizeExpr | Value) for s in sizes):
             return self.constant(np.array([int(s) for s in sizes], np.int64), int64)
-        is_of_sizes = not any(isinstance(s, Value) for s in sizes)
-        with self._at(self.head if is_of_sizes else self._block):
+        if any(isinstance(s, Value) for s in sizes):
             parts = [self.Reshape(s, [1]) if isinstance(s, Value) else self._vector(s) for s in sizes]
             return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=0)
+        found = self._shapes.get(tuple(sizes))
+        if found is None:
+            with self._at(self.head):
+                vectors = [self._vector(s) for s in sizes]
+                found = vectors[0] if len(vectors) == 1 else self.Concat(*vectors, axis=0)
+            self._shapes[tuple(sizes)] = found
+        return found
 
     def _vector(self, size: Any) -> Value:
         """A size as a vector of one element; computed once, before everything else."""

@@ -43,7 +43,7 @@ class Walker:
         if node.op is Pick:
             picked = inputs[0][node.attrs["index"]]
             if picked is None:
-                raise self.error(node, "this result is what its gradient reads, which no ONNX operator gives")
+                raise self.error(node.inputs[0], "this result is what its gradient reads, which no ONNX operator gives")
             return picked
         if isinstance(node.op.onnx, Refuse):
             raise self.error(node, node.op.onnx.why)
