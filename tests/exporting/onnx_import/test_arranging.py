@@ -63,9 +63,11 @@ def test_padding_takes_its_value_from_an_input_or_an_attribute(agrees, run_node,
         run_node("Pad", [normal(3), np.array([1, 1])], mode="mirror")
 
 
-def test_a_split_without_sizes_is_even_but_for_the_last(agrees, normal):
+def test_a_split_without_sizes_is_even_but_for_the_last(agrees, run_node, normal):
     assert [len(y) for y in agrees("Split", [normal(7)], 3, num_outputs=3)] == [3, 3, 1]
     agrees("Split", [normal(6, 2), np.array([1, 3, 2])], 3)
+    with pytest.raises(ArgumentError, match="num_outputs is 4, but the node has 2 outputs"):
+        run_node("Split", [normal(6)], 2, num_outputs=4)
     agrees("Split", [normal(2, 6)], 2, axis=1, split=[2, 4], opset=11)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 
 
 def test_batches_are_normalised_by_running_statistics(agrees, normal):
@@ -41,6 +41,8 @@ def test_instances_groups_and_layers(agrees, normal):
 def test_channels_windows_and_norms(agrees, run_node, normal):
     agrees("LRN", [normal(2, 5, 3, 3)], size=3, alpha=0.5)
     agrees("LRN", [normal(2, 5, 3, 3)], size=5, beta=0.5, bias=2.0)
+    with pytest.raises(ArgumentError, match="size must be positive, got 0"):
+        run_node("LRN", [normal(2, 5, 3, 3)], size=0)
     agrees("LpNormalization", [normal(3, 4)], p=1, axis=0)
     agrees("LpNormalization", [normal(3, 4)])
     assert (run_node("LpNormalization", [np.zeros((2, 3), np.float32)])[0] == 0).all()

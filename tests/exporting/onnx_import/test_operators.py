@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.core.tensor import from_array
 from extempo.exporting.onnx_import.operators import OPERATORS, REFUSED
 
 onnx = pytest.importorskip("onnx", reason="the tests are those of onnx: pip install -e '.[onnx]'")
@@ -15,6 +18,7 @@ from onnx import defs, helper  # noqa: E402
 from scripts import onnx_node_tests  # noqa: E402
 
 LEAST = 0.9
+EXTREMES = (0, 1, -1, 2, -2, 100, -100, 2**31 - 1, 2**31, 2**62, -(2**63), 2**63 - 1)
 PAGE = Path(__file__).parents[3] / "docs" / "from_onnx.md"
 
 
@@ -44,6 +48,40 @@ def test_the_table_of_the_docs_is_what_the_command_prints(outcomes):
     if version[1] != onnx.__version__:
         pytest.skip(f"the page counts the tests of onnx {version[1]}")
     assert onnx_node_tests.report(outcomes) in text, "python scripts/onnx_node_tests.py --write"
+
+
+@pytest.mark.slow
+def test_mutated_nodes_and_inputs_give_results_or_errors_of_ours():
+    """One attribute, or one number or shape of the inputs, of every node test is changed."""
+    drawn = random.Random(0)
+    for case in onnx_node_tests.counted_cases():
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        for declared in model.graph.input:
+            declared.type.tensor_type.ClearField("shape")
+        arrays = [onnx_node_tests.array_of(x) for x in onnx_node_tests.data_of(case)[0][0] if x is not None]
+        attributes = [a for node in model.graph.node for a in node.attribute if a.type in (a.INT, a.INTS)]
+        if attributes and drawn.random() < 0.5:
+            a = drawn.choice(attributes)
+            if a.type == a.INT:
+                a.i = drawn.choice(EXTREMES)
+            elif a.ints:
+                a.ints[drawn.randrange(len(a.ints))] = drawn.choice(EXTREMES)
+        elif arrays:
+            change(arrays, drawn)
+        try:
+            ex.from_onnx(model.SerializeToString())(*map(from_array, arrays))
+        except ex.errors.ExtempoError as error:
+            assert "from_onnx: " in str(error) or "OnnxModule: " in str(error), case.name
+
+
+def change(arrays, drawn):
+    i = drawn.randrange(len(arrays))
+    x = arrays[i]
+    if drawn.random() < 0.5 and x.size and x.dtype == np.int64:
+        x.reshape(-1)[drawn.randrange(x.size)] = drawn.choice(EXTREMES)
+    else:
+        arrays[i] = drawn.choice((x.reshape(-1), x[None], x[:0] if x.ndim else x)).copy()
 
 
 def test_every_operator_of_opset_21_is_there_or_refused():

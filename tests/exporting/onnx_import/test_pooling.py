@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extempo.errors import UnsupportedError
+from extempo.errors import ShapeError, UnsupportedError
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,8 @@ def test_the_mean_counts_what_the_file_says(agrees, normal, options, count_inclu
 def test_pools_have_one_to_three_dimensions(agrees, run_node, normal, n):
     for op in ("MaxPool", "AveragePool", "LpPool"):
         agrees(op, [normal(1, 2, *[5] * n)], kernel_shape=[2] * n)
+    with pytest.raises(ShapeError, match="a window that spans 9 does not fit the size 5"):
+        run_node("LpPool", [normal(1, 2, *[5] * n)], kernel_shape=[9] * n)
     with pytest.raises(UnsupportedError, match="1 to 3 spatial dimensions"):
         run_node("MaxPool", [normal(1, 1, 2, 2, 2, 2)], kernel_shape=[1] * 4)
 

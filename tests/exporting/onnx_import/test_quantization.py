@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extempo.errors import ArgumentError
+from extempo.errors import ArgumentError, ShapeError
 
 UINT8, INT8, INT32 = 2, 3, 6
 
@@ -26,6 +26,13 @@ def test_blocks_have_scales_of_their_own(agrees, normal):
     points = np.ones((2, 3), np.uint8)
     (q,) = agrees("QuantizeLinear", [x, scale, points], types=[UINT8], axis=1, block_size=2)
     agrees("DequantizeLinear", [q, scale, points], axis=1, block_size=2)
+
+
+def test_blocks_that_do_not_fit_are_an_error(run_node, normal):
+    with pytest.raises(
+        ShapeError, match=r"blocks of 4 along axis 1 of shape \(2, 6\) do not fit scales of shape \(2, 3\)"
+    ):
+        run_node("QuantizeLinear", [normal(2, 6), np.ones((2, 3), np.float32)], types=[UINT8], axis=1, block_size=4)
 
 
 def test_a_zero_point_is_a_whole_number(run_node, normal):

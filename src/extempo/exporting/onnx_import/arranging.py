@@ -105,9 +105,10 @@ def split(
     dim = axis_in(axis, x.ndim)
     sizes = split if split is not None else split_
     if sizes is None:
-        n = num_outputs or n_outputs
-        each = -(-x.shape[dim] // n)
-        sizes = [min(each, max(0, x.shape[dim] - i * each)) for i in range(n)]
+        if num_outputs not in (None, n_outputs):
+            raise ArgumentError(f"num_outputs is {num_outputs}, but the node has {n_outputs} outputs")
+        each = -(-x.shape[dim] // n_outputs)
+        sizes = [min(each, max(0, x.shape[dim] - i * each)) for i in range(n_outputs)]
     return tuple(ops.split(x, sizes, dim))
 
 
@@ -194,14 +195,14 @@ def center_crop_pad(x: Tensor, shape: Ints, *, axes: Ints | None = None) -> Tens
     for dim, n in zip(dims, shape, strict=True):
         whole[dim] = n
     check_size(whole, x.element_size())
+    widths = {}
     for dim, n in zip(dims, shape, strict=True):
         have = x.shape[dim]
         if n < have:
             x = x.narrow(dim, (have - n) // 2, n)
         elif n > have:
-            before = (n - have) // 2
-            x = pad_constant(x, {dim: (before, n - have - before)})
-    return x
+            widths[dim] = ((n - have) // 2, n - have - (n - have) // 2)
+    return pad_constant(x, widths)
 
 
 # ---- blocks

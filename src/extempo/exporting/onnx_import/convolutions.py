@@ -59,6 +59,7 @@ def conv_transpose(
     before, after = [0] * n, [0] * n
     if output_shape is not None or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         target = (output_shape or [i * s for i, s in zip(sizes, at.stride, strict=True)])[-n:]
+        check_size([x.shape[0], w.shape[1] * group, *target], x.element_size())
         total = [m - t for m, t in zip(whole, target, strict=True)]
         less, rest = [t // 2 for t in total], [t - t // 2 for t in total]
         before, after = (rest, less) if auto_pad != "SAME_UPPER" else (less, rest)

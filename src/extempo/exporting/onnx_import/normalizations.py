@@ -5,9 +5,9 @@ from __future__ import annotations
 from ... import ops
 from ...core.tensor import Tensor
 from ...core.types import bfloat16, float16, float32
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...nn import functional as F
-from .sizes import axis_in
+from .sizes import axis_in, check_size
 from .table import Fixed, Ints, Results, operator
 
 
@@ -93,6 +93,9 @@ def rms_normalization(
 @operator("LRN")
 def lrn(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Tensor:
     """Each channel divided by a power of the squares of its neighbours; more of them after it where `size` is even."""
+    if size < 1:
+        raise ArgumentError(f"size must be positive, got {size}")
+    check_size([x.shape[0], x.shape[1] + size, *x.shape[2:]])
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     squares = (x * x).movedim(1, -1)
     padded = F.pad(squares, [before, after])

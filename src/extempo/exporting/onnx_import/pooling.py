@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ... import ops
 from ...core.tensor import Tensor
 from ...core.types import float32
-from ...errors import UnsupportedError
+from ...errors import ShapeError, UnsupportedError
 from ...nn import functional as F
 from .arranging import index_grid
 from .sizes import check_size
@@ -29,6 +29,8 @@ def _counts(sizes: Sequence[int], at: Windows, ceil_mode: int) -> tuple[list[int
     counts, more = [], []
     for size, e, s, b, a in zip(sizes, at.extent, at.stride, at.before, at.after, strict=True):
         room = size + b + a - e
+        if room < 0:
+            raise ShapeError(f"a window that spans {e} does not fit the size {size} with padding {b} and {a}")
         n = (-(-room // s) if ceil_mode else room // s) + 1
         if ceil_mode and (n - 1) * s >= size + b:  # a window must begin in the input, or in what is before it
             n -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import ops
 from ...core.tensor import Tensor
 from ...core.types import dtype, float32, float64, iinfo, int32, uint8
-from ...errors import ArgumentError
+from ...errors import ArgumentError, ShapeError
 from .convolutions import conv
 from .sizes import axis_in
 from .table import Dtype, Fixed, Ints, operator
@@ -17,6 +17,11 @@ def _spread(t: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
         return t.reshape(())
     dim = axis_in(axis, x.ndim)
     if block_size:
+        if block_size < 0 or t.ndim != x.ndim or t.shape[dim] != -(-x.shape[dim] // block_size):
+            raise ShapeError(
+                f"blocks of {block_size} along axis {dim} of shape {tuple(x.shape)} do not fit scales of shape "
+                f"{tuple(t.shape)}"
+            )
         return t.repeat_interleave(block_size, dim).narrow(dim, 0, x.shape[dim])
     return t.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
 
