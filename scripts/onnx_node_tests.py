@@ -12,6 +12,7 @@ tolerance of the test, the values that it asks for; of random operators, type an
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def counted_cases() -> Iterator[Any]:
     known = {s.name for s in defs.get_all_schemas_with_history() if s.domain == "" and s.since_version <= OPSET}
     for case in cases:
         if case.model is None:
-            case = case._replace(model=onnx.load(Path(case.model_dir) / "model.onnx"))
+            case = dataclasses.replace(case, model=onnx.load(Path(case.model_dir) / "model.onnx"))
         graph = case.model.graph
         if any(n.domain not in ("", "ai.onnx") or n.op_type not in known for n in graph.node):
             continue
@@ -77,7 +78,7 @@ def data_of(case: Any) -> list[tuple[list[Any], list[Any]]]:
         each = []
         for kind in ("input", "output"):
             files = sorted(directory.glob(f"{kind}_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
-            each.append([numpy_helper.to_array(onnx.load_tensor(file)) for file in files])
+            each.append([onnx.load_tensor(file) for file in files])
         found.append((each[0], each[1]))
     return found
 

@@ -76,6 +76,31 @@ def test_a_loop_without_stacked_results_stays_one_in_a_program(summing):
         assert program(ex.tensor(x)).item() == pytest.approx(module(ex.tensor(x)).item())
 
 
+def test_a_loop_over_rows_with_stacked_results_stays_one_in_a_program(model_of):
+    nodes = [
+        helper.make_node("Gather", ["x", "i"], ["row"]),
+        helper.make_node("Add", ["s", "row"], ["t"]),
+        helper.make_node("Mul", ["s", "row"], ["out"]),
+        helper.make_node("Identity", ["c"], ["d"]),
+    ]
+    body = helper.make_graph(
+        nodes, "body", [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, [2])],
+        [value("d", BOOL, []), value("t", FLOAT, [2]), value("out", FLOAT, [2])],
+    )  # fmt: skip
+    around = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "first"], ["n"]),
+        helper.make_node("Loop", ["n", "", "start"], ["last", "rows"], body=body),
+    ]
+    weights = {"first": np.array(0), "start": np.ones(2, np.float32)}
+    module = ex.from_onnx(model_of(around, {"x": ["n", 2]}, ["last", "rows"], weights)).eval()
+    program = ex.program(module, {"x": ex.randn(3, 2)}, dynamic={"x": {0: "n"}})
+    for n in (0, 1, 8):
+        x = ex.randn(n, 2)
+        for a, b in zip(program(x), module(x), strict=True):
+            assert ex.allclose(a, b)
+
+
 def test_states_of_a_loop_may_grow(model_of):
     nodes = [helper.make_node("Concat", ["s", "x"], ["t"], axis=0), helper.make_node("Identity", ["c"], ["d"])]
     body = helper.make_graph(

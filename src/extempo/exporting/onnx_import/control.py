@@ -45,8 +45,11 @@ def loop(
             f"{len(body.inputs)} and gives {len(body.outputs)}"
         )
     n_states = len(states)
-    if hasattr(CONTEXT.get().interceptor, "trace_while") and len(body.outputs) == 1 + n_states:
-        return _kept_loop(limit, condition, states, body, scope)
+    if hasattr(CONTEXT.get().interceptor, "trace_while"):
+        if len(body.outputs) == 1 + n_states:
+            return _kept_loop(limit, condition, states, body, scope)
+        if limit and condition is None and _never_stops(body):
+            return _kept_scan(limit[0], states, body, scope)
     going: Tensor = ops.tensor(True) if condition is None else condition
     kept: list[list[Tensor]] = [[] for _ in body.outputs[1 + n_states :]]
     n_bytes = step = 0
@@ -79,6 +82,25 @@ def _kept_loop(
 
     going = ops.tensor(True) if condition is None else condition
     return tuple(while_loop(goes_on, run, (ops.tensor(0, dtype=int64), going, *states))[2:])
+
+
+def _never_stops(body: Body) -> bool:
+    """Whether a body hands its condition on as it came, so that the limit alone ends its loop."""
+    going, out = body.inputs[1], body.outputs[0]
+    handed_on = (s for s in body.steps if s.operator.name == "Identity" and s.outputs == (out,))
+    return out == going or any(s.arguments[0].key == going for s in handed_on)
+
+
+def _kept_scan(limit: int, states: tuple[Tensor, ...], body: Body, scope: Run) -> Results:
+    """The loop as a scan over the numbers of its steps, which an exported program keeps."""
+    n_states = len(states)
+
+    def run(states: tuple[Tensor, ...], step: Tensor) -> tuple[Any, Any]:
+        _, *made = body.run(scope, (step, ops.tensor(True), *states))
+        return tuple(made[:n_states]), tuple(made[n_states:])
+
+    last, stacked = scan(run, states, ops.arange(limit, dtype=int64))
+    return (*last, *stacked)
 
 
 def _nothing(declared: Any) -> Tensor:
