@@ -126,6 +126,20 @@ def test_a_function_may_read_modules_and_constants():
     assert ex.allclose(program(ex.ones(1, 3)), layer(ex.ones(1, 3)) + 2)
 
 
+def test_constants_have_names_that_no_weight_has():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.constant_0 = nn.Parameter(ex.tensor([3.0]))
+
+        def forward(self, x):
+            return x * self.constant_0 + ex.tensor([5.0])
+
+    program = ex.program(Scaled().eval(), ex.ones(2))
+    assert sorted(program.weights) == ["constant_0", "constant_1"]
+    assert program(ex.ones(2)).tolist() == [8.0, 8.0]
+
+
 def test_a_model_in_training_mode_is_exported_only_on_demand():
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
     with pytest.raises(ExportError, match=r"call model.eval\(\) first, or say training=True"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -285,11 +286,10 @@ def _frozen_graph(
         first.append(made[node])
     weights: dict[str, Tensor] = {}
     leaves: list[Node] = []
-    n_constants = 0
+    taken = set(leaf_names.values())  # a module that was made of a program has constants of its own
+    fresh = (name for i in itertools.count() if (name := f"constant_{i}") not in taken)
     for node in [n for n in reached if n in tracer.captured and n not in made]:
-        name = leaf_names.get(node)
-        if name is None:
-            name, n_constants = f"constant_{n_constants}", n_constants + 1
+        name = leaf_names.get(node) or next(fresh)
         made[node] = Constant(Leaf, (), {}, node.type, (), None)
         leaves.append(made[node])
         weights[name] = tracer.captured[node]
