@@ -139,6 +139,21 @@ def test_a_branch_reads_values_from_outside_and_shapes_may_differ(model_of):
     assert module(ex.tensor([False]), ex.ones(2)).tolist() == 2.0
 
 
+def test_a_branch_that_sizes_decide_is_decided_when_a_program_is_made(model_of):
+    yes = helper.make_graph([helper.make_node("ReduceMax", ["x"], ["a"], keepdims=0)], "yes", [], [value("a")])
+    no = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["b"], keepdims=0)], "no", [], [value("b")])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Greater", ["shape", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=yes, else_branch=no),
+    ]
+    module = ex.from_onnx(model_of(nodes, {"x": ["n"]}, ["y"], {"zero": np.array([0])})).eval()
+    assert module(ex.ones(0)).item() == 0.0
+    program = ex.program(module, {"x": ex.ones(3)}, dynamic={"x": {0: "n"}})
+    assert program(ex.tensor([2.0, 5.0])).item() == 5.0
+    assert "cond" not in str(program)
+
+
 @pytest.fixture
 def scanning(model_of):
     """Running sums of (n, 2) or (2, n), and the last of them."""

@@ -33,6 +33,8 @@ def test_sizes_are_numbers_or_symbols():
         ("Mod", [[-7, 7], 4], {}, [1, 3]),
         ("ConstantOfShape", [[2]], {"value": np.array([4])}, [4, 4]),
         ("Equal", [[1, 2], [1, 3]], {}, [True, False]),
+        ("Greater", [[1, 2], 1], {}, [False, True]),
+        ("Less", [0, [1, -1]], {}, [True, False]),
     ],
 )
 def test_a_rule_gives_what_the_operator_gives(run_node, op, inputs, attributes, expected):
@@ -43,7 +45,7 @@ def test_a_rule_gives_what_the_operator_gives(run_node, op, inputs, attributes, 
     if op == "ConstantOfShape":
         numpy_helper = pytest.importorskip("onnx").numpy_helper
         options["value"] = numpy_helper.from_array(attributes["value"])
-    (result,) = run_node(op, arrays, types=[9 if op == "Equal" else 7], **options)
+    (result,) = run_node(op, arrays, types=[9 if op in ("Equal", "Greater", "Less") else 7], **options)
     assert result.tolist() == expected
 
 

@@ -13,7 +13,7 @@ from ...errors import ArgumentError, ShapeError, UnsupportedError
 from ..control_flow import cond, scan, while_loop
 from .reading import element_type
 from .sizes import MAX_BYTES, axis_in
-from .table import Ints, Results, operator
+from .table import Ints, Results, Value, operator
 
 if TYPE_CHECKING:
     from .graphs import Body, Run
@@ -22,8 +22,10 @@ OVERHEAD = 256  # bytes of a tensor beside its values
 
 
 @operator("If")
-def if_(condition: Tensor, *, then_branch: Body, else_branch: Body, scope: Run) -> Results:
-    """The results of one branch. By `ex.cond`, so that an exported program keeps both."""
+def if_(condition: Value, *, then_branch: Body, else_branch: Body, scope: Run) -> Results:
+    """The results of one branch. By `ex.cond`, so that a program keeps both, unless sizes decide."""
+    if not isinstance(condition, Tensor):
+        return tuple((then_branch if condition.reshape(()) else else_branch).run(scope, ()))
     return tuple(
         cond(
             condition.reshape(()),

@@ -21,7 +21,7 @@ from ...serialization.files import FileFormatError
 from .host import RULES, on_host
 from .operators import OPERATORS, REFUSED
 from .reading import array_of, element_type
-from .table import Attribute, Operator
+from .table import TENSOR_KINDS, Attribute, Operator
 
 MAX_STEPS = 1_000_000  # functions that call functions twice each could grow without end
 MAX_DEPTH = 50  # of graphs and functions inside others
@@ -126,7 +126,7 @@ def _told(step: Step, error: ExtempoError) -> ExtempoError:
 
 def keys_read(step: Step) -> Iterable[str]:
     """The keys that a step reads, those of its bodies included."""
-    yield from (a.key for a in step.arguments if a.key and (a.known is None or a.kind in ("Tensor", "Fixed")))
+    yield from (a.key for a in step.arguments if a.key and (a.known is None or a.kind in TENSOR_KINDS))
     for value in step.attributes.values():
         if isinstance(value, Body):
             yield from value.free
@@ -171,15 +171,15 @@ def _array(argument: Argument, values: Mapping[str, Any]) -> Any:
     """An input as an array, if it is one or known to be one."""
     if argument.known is None:
         return values.get(argument.key)
-    return argument.known if argument.kind in ("Tensor", "Fixed") else np.array(argument.known, np.int64)
+    return argument.known if argument.kind in TENSOR_KINDS else np.array(argument.known, np.int64)
 
 
 def _argument(argument: Argument, values: Mapping[str, Any]) -> Any:
     kind, key, known = argument
     if not key:
         return None
-    if kind in ("Tensor", "Fixed"):
-        return as_tensor(values[key])
+    if kind in TENSOR_KINDS:
+        return values[key] if kind == "Value" else as_tensor(values[key])
     return numbers(values[key], kind) if known is None else known
 
 

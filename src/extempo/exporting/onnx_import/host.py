@@ -113,5 +113,7 @@ RULES: dict[str, Rule] = {
     "Mod": _mod,
     "ConstantOfShape": _constant_of_shape,
     "Equal": lambda inputs, attributes: np.asarray(inputs[0] == inputs[1]).astype(bool),
+    "Greater": lambda inputs, attributes: np.asarray(inputs[0] > inputs[1]).astype(bool),
+    "Less": lambda inputs, attributes: np.asarray(inputs[0] < inputs[1]).astype(bool),
     "Where": lambda inputs, attributes: np.where(*inputs),
 }

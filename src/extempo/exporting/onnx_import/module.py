@@ -16,6 +16,7 @@ from ...nn.module import Module
 from ...nn.parameter import Parameter
 from .graphs import Builder, Run, as_tensor
 from .reading import element_type, read_model
+from .table import TENSOR_KINDS
 
 __all__ = ["OnnxModule", "from_onnx"]
 
@@ -83,10 +84,10 @@ class OnnxModule(Module):
         is_chosen = _chooser(trainable, builder)
         for key, array in builder.initial.items():
             uses = builder.uses.get(key, set())
-            if uses & {"Tensor", "Fixed"} or (not uses and array.dtype.kind == "f"):
+            if uses & {*TENSOR_KINDS} or (not uses and array.dtype.kind == "f"):
                 self._add(key, array, "Tensor" in uses and is_chosen(key), True)
         for key, array in builder.constants.items():
-            if builder.uses.get(key, set()) & {"Tensor", "Fixed"}:
+            if builder.uses.get(key, set()) & {*TENSOR_KINDS}:
                 self._add(key, array, False, False)
 
     def _add(self, key: str, array: Array, is_trained: bool, is_persistent: bool) -> None:

@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from ...core.tensor import Tensor
 from ...core.types import dtype
 
@@ -20,9 +22,11 @@ Floats: TypeAlias = list[float]
 Strings: TypeAlias = list[str]
 Dtype: TypeAlias = dtype  # an attribute that is a number of the format
 Fixed: TypeAlias = Tensor
+Value: TypeAlias = Tensor | np.ndarray[Any, Any]  # as it is: an array where it was computed from sizes
 Results: TypeAlias = Tensor | tuple[Any, ...]
 
-INPUT_KINDS = ("Tensor", "Fixed", "Ints", "Floats")
+TENSOR_KINDS = ("Tensor", "Fixed", "Value")
+INPUT_KINDS = (*TENSOR_KINDS, "Ints", "Floats")
 # What a function may ask for beside inputs and attributes.
 FROM_RUN = {
     "opset": "the version of the operator set that the file uses",
