@@ -58,6 +58,7 @@ SLOW = frozenset(
         "test_benchmarks.py::test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode",
         "test_benchmarks.py::test_programs_without_gain_give_compiled_what_they_give_eagerly",
         "test_benchmarks.py::test_the_command_prints_a_table_without_pytorch",
+        "test_benchmarks.py::test_the_load_test_of_the_server_runs_and_loses_no_request",
         "cli/test_demo_training.py::test_five_epochs_reach_85_percent_on_held_out_sequences",
     )
 )

@@ -630,3 +630,12 @@ def test_the_command_refuses_a_workload_that_it_does_not_have():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no workload mlp_smal; choose from op_overhead" in done.stderr
+
+
+def test_the_load_test_of_the_server_runs_and_loses_no_request():
+    pytest.importorskip("uvicorn", reason="the server needs the extra serve")
+    command = [sys.executable, BENCHMARKS / "serving.py", "--clients", "4", "--requests", "24", "--rounds", "1"]
+    done = subprocess.run([*command, "--hostile", "70"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in ("one by one", "padding", "ragged", "0 lost", "hostile: 70 requests", "onnxruntime", "in the model"):
+        assert text in done.stdout, text

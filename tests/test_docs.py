@@ -33,6 +33,7 @@ GUIDES = [
         "batching",
         "ragged",
         "exporting",
+        "shipping",
         "inspecting",
         "metrics",
         "comparing",

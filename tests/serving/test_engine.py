@@ -10,7 +10,7 @@ import extempo as ex
 from extempo.serving.engine import Engine
 from extempo.serving.metrics import Metrics
 from extempo.serving.refusals import BadRequest
-from extempo.serving.runners import OneByOne
+from extempo.serving.runners import OneByOne, Ticket
 from extempo.serving.settings import Limits
 
 
@@ -70,6 +70,29 @@ def test_no_more_run_together_than_allowed(engine):
     for ticket in tickets:
         ticket.future.result(30)
     assert runner.started == [4, 2]
+
+
+def test_a_batch_waits_longer_while_others_come_where_a_step_takes_long():
+    engine = Engine(Limits(max_wait=0.002), Metrics(), lambda text: None)
+    lane = engine.open_lane("m", Held())
+
+    def due_at(*arrivals):
+        lane.waiting.clear()
+        for arrived in arrivals:
+            ticket = Ticket(x(), 1.0)
+            ticket.arrived = arrived
+            lane.waiting.append(ticket)
+        return engine._due_at(lane)
+
+    assert due_at() is None
+    assert due_at(10.0) == due_at(10.0, 10.0015) == pytest.approx(10.002)
+    lane.stepped_at, lane.step_seconds = 10.0, 0.1
+    assert due_at(9.95) == pytest.approx(10.002)  # it came during the step, and may be the only one
+    assert due_at(9.95, 10.01) == pytest.approx(10.012)
+    assert due_at(9.95, 10.024) == pytest.approx(10.025)  # a quarter of the step, and no more
+    lane.step_seconds = 0.0004
+    assert due_at(9.95, 9.99) == pytest.approx(10.0001)
+    assert due_at(*[9.0] * 64) == 0.0
 
 
 def test_a_full_queue_refuses_and_loses_nothing(engine):

@@ -47,7 +47,7 @@ def test_every_metric_has_help_and_a_type():
     metrics.gauge("things", "Things.", lambda: {("a",): 3.0}, ["model"])
     text = metrics.text()
     assert '# HELP things Things.\n# TYPE things gauge\nthings{model="a"} 3\n' in text
-    assert text.count("# HELP") == text.count("# TYPE") == 6
+    assert text.count("# HELP") == text.count("# TYPE") == 7
 
 
 def test_memory_is_told_where_the_system_knows_it():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -124,10 +123,8 @@ def test_files_that_are_no_programs_and_ports_that_are_taken_are_errors(tmp_path
     (tmp_path / "bad.extempo").write_bytes(b"bad")
     with pytest.raises(ex.errors.ExtempoError):
         make_service([str(tmp_path / "bad.extempo")])
-    with bound_socket("127.0.0.1", 0) as taken:
-        taken.listen()
-        with pytest.raises(ArgumentError, match="cannot listen"):
-            bound_socket("127.0.0.1", taken.getsockname()[1])
+    with bound_socket("127.0.0.1", 0) as taken, pytest.raises(ArgumentError, match="cannot listen"):
+        bound_socket("127.0.0.1", taken.getsockname()[1])
 
 
 def test_without_starlette_the_extra_is_named(file, monkeypatch):
@@ -137,6 +134,32 @@ def test_without_starlette_the_extra_is_named(file, monkeypatch):
         make_service([str(file)])
 
 
+def test_answers_do_not_wait_for_more_to_send():
+    """Headers and body are sent one after the other, and the system would hold the second back for 40 ms."""
+    import asyncio
+
+    async def scenario():
+        kinds = []
+        told = asyncio.Event()
+
+        class Protocol(asyncio.Protocol):
+            def connection_made(self, transport):
+                made = transport.get_extra_info("socket")
+                kinds.append(made.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+                told.set()
+
+        listening = bound_socket("127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(Protocol, sock=listening)
+        _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
+        await told.wait()
+        writer.close()
+        server.close()
+        return kinds
+
+    assert asyncio.run(scenario()) == [1]
+
+
 def test_loopback_servers_answer_to_their_own_names_alone():
     assert hosts_for("127.0.0.1") == hosts_for("localhost") == ("localhost", "127.0.0.1", "::1")
     assert hosts_for("0.0.0.0") is None
@@ -144,60 +167,11 @@ def test_loopback_servers_answer_to_their_own_names_alone():
 
 # ---- what hostile clients send
 
-_GOOD = json.dumps({"inputs": {"x": [[1, 2, 3]]}}).encode()
-
-
-def _post(body, kind=b"application/json", path=b"/predict"):
-    head = b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + kind
-    return head + b"\r\nContent-Length: " + str(len(body)).encode() + b"\r\nConnection: close\r\n\r\n" + body
-
-
-def _nested(depth):
-    return b'{"inputs":{"x":' + b"[" * depth + b"]" * depth + b"}}"
-
-
-HOSTILE = [
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    b"GET / HTTP/9.9\r\n\r\n",
-    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffff\r\n" + b"x" * 10_000,
-    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
-    b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(5_000)) + b"\r\n",
-    b"POST /predict/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-    _post(b""),
-    _post(b"{"),
-    _post(b"\x00" * 1000),
-    _post(_nested(50)),
-    _post(_nested(100_000)),
-    _post(b'{"inputs":{"x":[[1,2,1e999]]}}'),
-    _post(b'{"inputs":{"x":[[1,2,' + b"9" * 5_000 + b"]]}}"),
-    _post(b'{"inputs":{"x":[["a","b","c"]]}}'),
-    _post(b'{"inputs":{"x":[[1,2],[3]]}}'),
-    _post(b'{"inputs":{"x":null}}'),
-    _post(b'{"inputs":{"x":{"x":{}}}}'),
-    _post(b'{"instances":' + b"[" + b"1," * 2_000 + b"1]}"),
-    _post(b"x" * 3_000_000),
-    _post(_GOOD, b"text/html"),
-    _post(_GOOD, path=b"/predict/nobody"),
-    _post(_GOOD, path=b"/predict/scaling/-1"),
-    _post(_GOOD, path=b"/reload/nobody"),
-    _post(b"PK\x03\x04" + b"\x00" * 500, b"application/x-npz"),
-    _post(b"\xff\xff\xff\xff\x10\x00\x00\x00" + b"\xff" * 500, b"application/vnd.apache.arrow.stream"),
-    _post(_GOOD)[:-5],
-]
-
-
-def _send(port, data):
-    """Send it and go away; what the server says is not waited for to the end."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-            client.sendall(data)
-            client.shutdown(socket.SHUT_WR)
-            return client.recv(200)
-    except OSError:  # it has closed while we were sending
-        return b""
+sys.path.insert(0, str(ROOT.parent / "benchmarks"))
+try:
+    from hostile_requests import REQUESTS, send
+finally:
+    sys.path.pop(0)
 
 
 def _resident(client):
@@ -210,11 +184,11 @@ def test_hostile_requests_leave_a_server_as_it_was(file):
     with Process(str(file), "--max-body", "2MB", "--body-timeout", "2s") as server:
         port = server.client.port
         statuses = set()
-        for data in HOSTILE * 4:
-            statuses.add(_send(port, data)[9:12])
+        for data in REQUESTS * 4:
+            statuses.add(send(port, data))
         before = _resident(server.client)
-        for data in HOSTILE * 16:
-            statuses.add(_send(port, data)[9:12])
+        for data in REQUESTS * 16:
+            statuses.add(send(port, data))
             assert server.process.poll() is None
         assert ask(server.client).status_code == 200
         assert _resident(server.client) - before < 30e6

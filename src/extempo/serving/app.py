@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ class Service:
         self.metrics.gauge("extempo_queue_samples", "Samples that wait.", lambda: self._numbers(0), ["model"])
         self.metrics.gauge("extempo_running_samples", "Samples that run.", lambda: self._numbers(1), ["model"])
         self.metrics.gauge("process_resident_memory_bytes", "Memory of the server.", resident_bytes)
+        self.metrics.gauge("process_cpu_seconds", "CPU time of the server.", lambda: {(): time.process_time()})
         routes = [
             Route("/", self._page, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),

@@ -107,8 +107,9 @@ class Metrics:
         self.seconds = Histogram("extempo_request_seconds", "From a request to its answer.", SECONDS, ["route"])
         self.samples = Counter("extempo_samples_total", "Samples, by what became of them.", ["model", "outcome"])
         self.batches = Histogram("extempo_batch_samples", "Samples that ran together in a step.", SAMPLES, ["model"])
+        self.steps = Histogram("extempo_step_seconds", "What a step of a model took.", SECONDS, ["model"])
         self.reloads = Counter("extempo_reloads_total", "Reloads of models.", ["model", "outcome"])
-        self._all: list[Any] = [self.requests, self.seconds, self.samples, self.batches, self.reloads]
+        self._all: list[Any] = [self.requests, self.seconds, self.samples, self.batches, self.steps, self.reloads]
 
     def gauge(
         self, name: str, text: str, read: Callable[[], Mapping[Labels, float]], labels: Sequence[str] = ()

@@ -26,6 +26,7 @@ label { display: block; font-weight: 600; font-size: 0.9rem; margin-bottom: 0.25
 select, input, textarea { width: 100%; font: inherit; color: inherit; background: var(--code);
   border: 1px solid var(--line); border-radius: 8px; padding: 0.45rem 0.6rem; }
 textarea, pre, .signature { font: 0.88rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+select, input { height: 2.6rem; }
 textarea { min-height: 9rem; resize: vertical; }
 .signature { color: var(--faint); overflow-x: auto; white-space: pre; margin: 0.8rem 0; }
 button { font: inherit; font-weight: 600; color: var(--on-accent); background: var(--accent); border: 0;
@@ -84,7 +85,8 @@ async function load() {
 
 function pretty(value) {
   const flat = JSON.stringify(value, null, 2);
-  return flat.replace(/\\[[^\\[\\]{}]*\\]/g, inner => inner.replace(/\\s+/g, " "));
+  return flat.replace(/\\[[^\\[\\]{}]*\\]/g,
+    inner => inner.replace(/\\s+/g, " ").replace("[ ", "[").replace(" ]", "]"));
 }
 
 async function run() {

@@ -23,6 +23,8 @@ from .settings import Limits
 if TYPE_CHECKING:
     from .app import Service
 
+BACKLOG = 1024  # connections that the system holds until they are looked at
+
 
 def make_service(
     models: Sequence[str],
@@ -50,11 +52,13 @@ def make_service(
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # By its protocol's name: only on such sockets asyncio sends short answers at once, others hold them back for 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
+        made.listen(BACKLOG)  # so that who reads the address can connect
     except (OSError, OverflowError) as error:
         made.close()
         raise ArgumentError(f"serve: cannot listen on {host} port {port}: {error}") from None
@@ -77,6 +81,7 @@ def make_server(service: Service) -> Any:
 
     from .slow_clients import patient_protocol
 
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of every request that is none
     limits = service.limits
     config = uvicorn.Config(
         service.gate,
@@ -85,6 +90,7 @@ def make_server(service: Service) -> Any:
         lifespan="on",
         log_config=None,
         access_log=False,
+        backlog=BACKLOG,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.body_timeout)),
         timeout_graceful_shutdown=max(1, round(limits.timeout + limits.body_timeout)),
@@ -104,7 +110,6 @@ def serve(
     """Serve until SIGTERM or Ctrl-C."""
     service = make_service(models, limits, token, hosts_for(host), log)
     listening = bound_socket(host, port)
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = make_server(service)
     if threading.current_thread() is threading.main_thread():
         _listen_to_signals(service, log)
