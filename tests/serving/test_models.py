@@ -69,8 +69,9 @@ def test_an_example_has_small_sizes_that_are_allowed(tagger, scaling):
     assert example(scaling)["x"].shape == (3, 3)
 
 
-def test_batches_of_one_run_one_by_one(tagger):
+def test_batches_of_one_run_one_by_one_if_they_come_to_an_end(tagger, doubling):
     assert isinstance(runner_of(tagger, Limits(max_batch=1)), OneByOne)
+    assert isinstance(runner_of(doubling, Limits(max_batch=1)), OpenRunner)
     assert isinstance(runner_of(tagger, Limits()), OpenRunner)
 
 

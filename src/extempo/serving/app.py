@@ -71,7 +71,10 @@ class Service:
         self.metrics.gauge("extempo_running_samples", "Samples that run.", lambda: self._numbers(1), ["model"])
         self.metrics.gauge("process_resident_memory_bytes", "Memory of the server.", resident_bytes)
         self.metrics.gauge("process_cpu_seconds", "CPU time of the server.", lambda: {(): time.process_time()})
-        routes = [
+        routes = [  # in the order in which they are looked through
+            Route("/predict", self._predict, methods=["POST"]),
+            Route("/predict/{name}", self._predict, methods=["POST"]),
+            Route("/predict/{name}/{version}", self._predict, methods=["POST"]),
             Route("/", self._page, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Route("/ready", self._ready, methods=["GET"]),
@@ -80,9 +83,6 @@ class Service:
             Route("/openapi.json", self._openapi, methods=["GET"]),
             Route("/reload", self._reload, methods=["POST"]),
             Route("/reload/{name}", self._reload, methods=["POST"]),
-            Route("/predict", self._predict, methods=["POST"]),
-            Route("/predict/{name}", self._predict, methods=["POST"]),
-            Route("/predict/{name}/{version}", self._predict, methods=["POST"]),
         ]
         handlers: Any = {BadRequest: _answer, HTTPException: _answer_http, ClientDisconnect: _answer_nobody}
         app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)

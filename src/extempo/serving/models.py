@@ -156,11 +156,14 @@ class Models:
 
 
 def runner_of(program: Program, limits: Limits) -> Runner:
-    """How a program runs: by samples that come and go, or, if batches have one sample, one after the other."""
-    function = function_of(program)
-    if limits.max_batch == 1:
+    """How a program runs: by samples that come and go, or, if batches have one sample, one after the other.
+
+    One that may go on for ever runs in steps in any case, between which it can be ended.
+    """
+    function, is_endless = function_of(program), may_go_on_for_ever(program)
+    if limits.max_batch == 1 and not is_endless:
         return OneByOne(function)
-    return OpenRunner(function, limits.max_batch, not may_go_on_for_ever(program))
+    return OpenRunner(function, limits.max_batch, not is_endless)
 
 
 def example(program: Program) -> dict[str, Array]:
