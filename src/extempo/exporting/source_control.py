@@ -110,9 +110,10 @@ class Control:
         own = vars(type(fn)).get("__call__")
         if is_users(own) and not isinstance(fn, type):
             return self._users(own, (fn, *args), kwargs)
-        if type(fn) is type and fn.__new__ is object.__new__ and is_users(fn.__init__):
-            made = object.__new__(fn)
-            self._users(fn.__init__, (made, *args), kwargs)
+        init = getattr(fn, "__init__", None)
+        if type(fn) is type and is_users(init) and getattr(fn, "__new__", None) is object.__new__:
+            made: Any = object.__new__(fn)
+            self._users(init, (made, *args), kwargs)
             return made
         stand_in = self._builtins.find(fn)
         return fn(*args, **kwargs) if stand_in is None else stand_in(fn, *args, **kwargs)
