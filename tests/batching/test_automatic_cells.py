@@ -514,7 +514,7 @@ def test_a_run_in_which_modules_are_counted_is_not_judged(monkeypatch):
     module = Residual()
     batched = ex.batch(module)
     judged = []
-    monkeypatch.setattr(type(batched._outlook), "ran", lambda self, batches: judged.append(1))
+    monkeypatch.setattr(type(batched._outlook), "ran", lambda self, batches, n_samples: judged.append(1))
     batched(rows(1, 4))
     batched(rows(1, 4))
     assert not judged

@@ -25,6 +25,10 @@ class Plain:
         self.items = [1, 2]
 
 
+class Slotted:
+    __slots__ = ("x",)
+
+
 class Spying:
     """Whose every use is one that must not happen."""
 
@@ -65,7 +69,7 @@ REFUSED = {
     "set_default_dtype": lambda c: c.call(ex.set_default_dtype, (ex.float32,), {}),
     "no_grad": lambda c: c.call(ex.no_grad, (), {}),
     "save": lambda c: c.call(ex.save, ({}, "x"), {}),
-    "class": lambda c: c.call(Plain, (), {}),
+    "class with slots": lambda c: c.call(Slotted, (), {}),
     "parameter": lambda c: c.call(nn.Parameter, (ex.ones(1),), {}),
     "layer": lambda c: c.call(nn.Linear, (1, 1), {}),
     "sort by a function": lambda c: c.call(sorted, ([1],), {"key": abs}),
