@@ -79,7 +79,7 @@ class batch(Generic[R]):
         notes.n_samples = len(samples)
         end_trace(mode)
         look_again()
-        done = self._in_lockstep(kwargs, samples, mode) if outlook.may_batch() else None
+        done = self._in_lockstep(kwargs, samples, mode)
         if done is None:
             return self._recorded(call, samples, range(len(samples)), draws, mode)
         left = done.left.tolist()
@@ -94,7 +94,7 @@ class batch(Generic[R]):
     ) -> Outcome | None:
         """The results of samples that run in lockstep; None if none does."""
         with Swap(ExecutionContext(mode.grad, mode.inference, None, mode.quiet)):
-            done = in_lockstep(self._fn, kwargs, samples)
+            done = in_lockstep(self._fn, kwargs, samples, self._outlook.prefers)
         if done is not None:
             self._notes.programs.extend(done.programs)
         else:

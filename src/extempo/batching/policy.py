@@ -46,9 +46,9 @@ class Outlook:
         self._next_aside = ASIDE
         self._policy = new_policy()
 
-    def may_batch(self) -> bool:
-        """Whether anything but a plain loop is wanted at all."""
-        return self._policy.prefers(0.0, inf)
+    def prefers(self, together: float, looped: float) -> bool:
+        """Whether samples run together if that takes so long, rather than as a loop that takes so long."""
+        return self._policy.prefers(together, looped)
 
     def batches_next(self) -> bool:
         """Whether the next call runs in batches; counts it. Where nothing is known that is tried."""

@@ -57,6 +57,11 @@ SIZED_BATCH = (80e-6, 200e-6)  # the same for calls of several sizes
 SIZED_PRODUCT = (8e-6, 20e-6)  # a call among those of several sizes that are multiplied one after the other
 SAMPLE = 8e-6  # running a sample beside others, whatever it calls
 LOOPED_OP = (1.5e-6, 4.0e-6)  # an op in a plain loop, the Python of its cell included
+LOCKSTEP = (60e-6, 130e-6)  # running samples in lockstep, whatever they compute
+LOCKSTEP_OP = (8e-6, 20e-6)  # one op for all of them
+LOCKSTEP_TURN = (12e-6, 30e-6)  # a turn of a loop by native plans
+LOCKSTEP_TURN_OP = (4e-6, 8e-6)  # an op of a turn that runs op by op
+LOOPED_TURN_OP = (0.7e-6, 1.5e-6)  # an op of a turn of a plain loop
 
 # Planning
 PLAN = 0.2e-3

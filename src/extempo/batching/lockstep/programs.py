@@ -22,6 +22,7 @@ from ...nn.module import Module
 from ..cell_tracer import Declined
 from ..op_kinds import kinds_of_weight
 from .arguments import Arguments
+from .estimates import seconds
 from .lanes import Lanes
 from .rules import NoRule
 from .run import Columns, run_program
@@ -32,6 +33,7 @@ _MOST_PROGRAMS = 4  # of one function: sizes that decide which way it takes, inp
 _MOST_FUNCTIONS = 4  # of one code, that are known at a time
 _MOST_FAILURES = 3  # of one code, after which it is not tried again
 _SHAPES_KEPT = 64  # of samples, from which it is known which sizes are each sample's own
+Prefers = Callable[[float, float], bool]
 _PLAIN = (int, float, bool, str, bytes, type(None))
 
 
@@ -80,8 +82,10 @@ class Outcome:
         self.programs: list[tuple[SampleProgram, int]] = []  # that ran, for how many samples
 
 
-def in_lockstep(fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequence[tuple[Any, ...]]) -> Outcome | None:
-    """Run what can be run so; None if nothing can."""
+def in_lockstep(
+    fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequence[tuple[Any, ...]], prefers: Prefers
+) -> Outcome | None:
+    """Run what can be run so; None if nothing can, or a loop is better: prefers(seconds in lockstep, those of a loop)."""
     code = _code_of(fn)
     if code is None or len(samples) < 2:
         return None
@@ -93,7 +97,7 @@ def in_lockstep(fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequenc
     if not arguments.columns:
         return None
     try:
-        return _ran(known, fn, kwargs, arguments)
+        return _ran(known, fn, kwargs, arguments, prefers)
     except Declined as why:
         known.why, known.n_failures = str(why), _MOST_FAILURES
     except (NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError) as error:
@@ -135,7 +139,9 @@ def _identity(fn: Any, kwargs: dict[str, Any]) -> list[Any]:
     return [*found, *cells, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
 
 
-def _ran(known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], arguments: Arguments) -> Outcome | None:
+def _ran(
+    known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], arguments: Arguments, prefers: Prefers
+) -> Outcome | None:
     function = _function(known, _identity(fn, kwargs))
     columns = arguments.columns
     outcome = Outcome(len(columns[0]))
@@ -147,13 +153,15 @@ def _ran(known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], argument
             function.programs.remove(program)
     for program in function.programs:
         if program.key == key:
-            _run_some(program, given, outcome)
+            if not _run_some(program, given, outcome, prefers):
+                return None
             if not outcome.n_left:
                 return outcome
     while outcome.n_left and len(function.programs) < _MOST_PROGRAMS:
         n_left = outcome.n_left
         program = _new_program(known, function, fn, kwargs, key, given, outcome.left)
-        _run_some(program, given, outcome)
+        if not _run_some(program, given, outcome, prefers):
+            return None
         if outcome.n_left == n_left:
             break
     return outcome if outcome.n_left < len(columns[0]) else None
@@ -222,23 +230,24 @@ def _keep(known: OfCode, function: OfFunction, program: SampleProgram) -> None:
     known.kept = [*known.kept, function][-_MOST_FUNCTIONS:]
 
 
-def _run_some(program: SampleProgram, given: Given, outcome: Outcome) -> None:
+def _run_some(program: SampleProgram, given: Given, outcome: Outcome, prefers: Prefers) -> bool:
+    """Run the samples that a program holds for; False if a loop is better."""
     lanes, numbers = _fitting(program, given, outcome.left)
     if lanes is None or not numbers.size:
-        return
+        return True
+    if not prefers(*seconds(program, lanes)):
+        return False
     columns: Columns = given.arguments.columns
     if numbers.size < len(columns[0]):
         which = numbers.tolist()
         columns = [[column[i] for i in which] for column in columns]
     results = run_program(program, columns, lanes)
-    rules = program.rules()
-    if sum(is_each for _, _, is_each in rules) * 2 > len(rules):
-        raise Declined("most of its ops have no way to run for samples of different sizes at once")
     outcome.programs.append((program, numbers.size))
     outcome.n_left -= numbers.size
     if numbers.size == len(outcome.results):
         outcome.results, outcome.left = results, numbers[:0]
-        return
+        return True
     for number, result in zip(numbers.tolist(), results, strict=True):
         outcome.results[number] = result
     outcome.left = np.setdiff1d(outcome.left, numbers)
+    return True

@@ -96,6 +96,7 @@ class SampleProgram:
         """
         self.sizes = sizes
         self.key = key
+        self.tracked = tracked
         at = {} if at is None else at
         dtypes = [column[0]._type.dtype for column in arguments.columns]
         n_numbers = len(arguments.numbers)
