@@ -15,7 +15,6 @@ from .rules import each
 from .steps import Step, Steps
 from .trace import SampleProgram
 
-
 _APART = 3  # times an op in a loop, for one that runs for one sample after the other: values are taken apart and joined
 
 

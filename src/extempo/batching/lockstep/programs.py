@@ -85,7 +85,7 @@ class Outcome:
 def in_lockstep(
     fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequence[tuple[Any, ...]], prefers: Prefers
 ) -> Outcome | None:
-    """Run what can be run so; None if nothing can, or a loop is better: prefers(seconds in lockstep, those of a loop)."""
+    """Run what can be run so; None if nothing can, or a loop is better, by prefers(seconds in lockstep, of a loop)."""
     code = _code_of(fn)
     if code is None or len(samples) < 2:
         return None
