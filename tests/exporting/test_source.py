@@ -62,6 +62,9 @@ class Plain:
         if test:
             error()
 
+    def augment(self, owner, name, sign, value):
+        setattr(owner, name, getattr(owner, name) + value)
+
     def subscript(self, value, index):
         return value[index]
 

@@ -239,6 +239,15 @@ class Sets(nn.Module):
         return x
 
 
+class Counts(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        if x.sum() > 0:
+            self.calls += 1
+        return x
+
+
 def list_in_while(x):
     found = []
     while x.sum() < 9:
@@ -257,6 +266,7 @@ def list_in_while(x):
         (set_in_one_branch, 1, "`y` is set in one branch of this `if` only"),
         (set_in_the_loop, 1, "`last` is set inside this loop, which may take no step"),
         (Sets().eval(), 1, "self.last is set inside an `if` on a value"),
+        (Counts().eval(), 2, "calls is set inside a branch or loop"),
         (list_in_while, 2, "the list `found` grows in this `while` loop"),
     ],
     ids=lambda x: getattr(x, "__name__", None),

@@ -3,7 +3,7 @@
     control_flow   ex.cond, ex.while_loop, ex.scan, ex.map: Python's branches and loops as functions of functions
     building       ex.program: examples (`calls`), weights (`model_state`), `tracer`, then `checking`
     source         Python's own branches and loops, rewritten from the source of functions; they call `source_control`,
-                   with Python's functions on traced values (`builtin_calls`) and what loops go along (`loop_items`)
+                   which has branches (`traced_branches`), loops (`traced_loops`, `loop_items`) and `builtin_calls`
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
     stretches      what plans can run of it, at new sizes by `size_families`; where that is all, one `planned_call`
     planned_loops  loops whose bodies are plans

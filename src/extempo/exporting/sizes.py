@@ -21,7 +21,6 @@ from ..core.types import WeakNumber
 from ..errors import ExportError, ExtempoError, ShapeError
 from ..symbolic.sym_int import GuardLog, SymInt
 from ..symbolic.sym_int import at_least_0 as size_at_least_0
-from .source import why_not_converted
 
 MAX_TEXT = 2_000  # characters of one expression in a file
 MAX_SIZE = 2**62
@@ -374,6 +373,8 @@ class SizeLog(GuardLog):
 
     def fix(self, symbol: SymInt) -> NoReturn:
         """Somebody must have the number itself."""
+        from .source import why_not_converted  # programs that only run need no source
+
         where = user_line()
         why_not = "" if where is None else why_not_converted(where[0])
         raise ExportError(

@@ -208,8 +208,11 @@ def _grown(nodes: Iterable[ast.AST]) -> list[str]:
 
 def _attributes(nodes: Iterable[ast.AST]) -> str:
     """An attribute that statements set, or whose list or dict they change, as text."""
+    own: ast.AST | None = None
     for node in _walk(nodes):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):  # it may write in place
+            own = node.target
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node is not own:
             return ast.unparse(node)
         if (
             isinstance(node, ast.Subscript)
@@ -503,6 +506,13 @@ class _Converter(ast.NodeTransformer):
         return [function, self._setting(names, _call("for_", arguments, node), node)]
 
     # -- expressions
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Attribute):
+            return node
+        name, sign = ast.Constant(node.target.attr), ast.Constant(type(node.op).__name__)
+        return _at(node, ast.Expr(_call("augment", [node.target.value, name, sign, node.value], node)))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         inner = _Converter(node)
