@@ -113,8 +113,8 @@ class Proof:
         self._run = CheckedRun(self.tracer, is_cell)
         self._is_cell = is_cell
 
-    def check(self, body: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Declined, with the reason, unless a call of the body with these symbols does nothing but compute."""
+    def check(self, body: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call of the body with these symbols returns; Declined if it does anything but compute."""
         try:
             result = self.tracer.run(self._run.run, (body, args, kwargs), {})
         except Declined as why:
@@ -128,6 +128,7 @@ class Proof:
             raise Declined(f"it has more than {_MOST_OPS} ops")
         if not self.tracer.looked_at:
             self._check_result(result)
+        return result
 
     def _check_result(self, result: Any) -> None:
         """What is returned must be new: a cell gives tensors and containers of its own."""

@@ -303,6 +303,10 @@ class Guard(NamedTuple):
         """Whether it holds for these values of both sides; of arrays, for each of their elements."""
         return _COMPARISONS[self.sign](left, right)
 
+    def contradicts(self, other: Guard) -> bool:
+        """Whether it holds where the other does not, and only there."""
+        return (self.left, _OPPOSITE[self.sign], self.right) == (other.left, other.sign, other.right)
+
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import ops
-from ...core.graph import Leaf
+from ...core.graph import Leaf, Node
 from ...core.storage import Array
 from ...core.tensor import Tensor, from_array
 from ...core.types import TensorType
@@ -74,6 +74,29 @@ def _is_pick(step: Step) -> bool:
     return open_dims(step.types[0]) == [0] and step.attrs["dims"] == (0,) and not step.types[1].shape
 
 
+def least_turns(step: Step) -> int:
+    """How many turns make what a loop gives what it is after any more of them: tracked, and a tensor.
+
+    Before the first turn it may be a number, a list without elements, or a tensor that no weight has been part of.
+    A value that only passes from one variable to another takes a turn more for each of them.
+    """
+    body: Body = step.cache
+    n_turns = 0
+    fresh = set(body.carried)  # slots that follow from nothing but what the loop began with
+    while True:
+        slots = set(fresh)
+        for one in body.steps.steps:
+            own = [slot for slot, x in zip(one.reads, one.inputs, strict=True) if isinstance(x, Node)]
+            if own and slots.issuperset(own):
+                slots.add(one.out)
+        outputs = zip(body.carried, body.steps.outputs, strict=False)
+        left = {slot for slot, made in outputs if made in slots}
+        if left == fresh:
+            return max(1, n_turns)
+        fresh = left
+        n_turns += 1
+
+
 class Levels(NamedTuple):
     """How turns are levels: who runs them, and the slots of what they read besides carried values."""
 
@@ -107,7 +130,7 @@ def prepare_scan(step: Step, choose: Choose) -> None:
     n_carried, n_xs = step.attrs["n_carried"], step.attrs["n_xs"]
     first = n_carried + n_xs
     rows = step.types[n_carried:first]
-    if not rows or any(t.shape[0] != rows[0].shape[0] or open_dims(t)[1:] for t in rows):
+    if not rows or any(dim for t in rows for dim in open_dims(t)):
         raise NoRule("a loop whose rows have sizes of their own")
     shared = [False] * first + [form == SHARED for form in step.forms[first:]]
     steps = Steps(step.attrs["body_graph"], shared, choose)
@@ -122,8 +145,9 @@ def prepare_scan(step: Step, choose: Choose) -> None:
 def run_scan(step: Step, lanes: Lanes, inputs: list[Any]) -> tuple[Any, ...]:
     """All turns of all samples."""
     first = step.attrs["n_carried"] + step.attrs["n_xs"]
-    length = step.types[step.attrs["n_carried"]].shape[0]
-    lengths = lanes.numbers(length) if isinstance(length, SizeExpr) else np.full(lanes.n, length)
+    lengths, *others = [_lengths(t.shape[0], lanes) for t in step.types[step.attrs["n_carried"] : first]]
+    if any((other != lengths).any() for other in others):
+        raise NoRule("a loop through rows that are not equally many")
     types, forms = step.types, list(step.forms)
     values = list(inputs)
     for i in range(first):
@@ -140,6 +164,10 @@ def run_scan(step: Step, lanes: Lanes, inputs: list[Any]) -> tuple[Any, ...]:
     back = np.argsort(order)
     kinds = zip(results, step.out_forms, step.type, strict=True)
     return tuple([_selected(x, form, t, back, lanes) for x, form, t in kinds])
+
+
+def _lengths(size: Any, lanes: Lanes) -> Array:
+    return lanes.numbers(size) if isinstance(size, SizeExpr) else np.full(lanes.n, size)
 
 
 def _own(x: Any, form: str, t: TensorType, lanes: Lanes) -> Any:
@@ -249,9 +277,8 @@ class _Turns:
         types = step.types[: len(carried)]
         forms = [form_of(t) for t in types]
         per_turn = [(slot, slots[slot].split_with_sizes(self._counts)) for slot in body.handed if self._counts]
-        operands = list(
-            zip(body.operands, step.forms[-len(body.operands) :], step.types[-len(body.operands) :], strict=True)
-        )
+        first = len(carried) + len(body.xs)
+        operands = list(zip(body.operands, step.forms[first:], step.types[first:], strict=True))
         varying = [(slot, form, t) for slot, form, t in operands if form != SHARED and slot in body.read]
         pieces: list[list[Any]] = [[] for _ in carried]
         found: list[list[Any]] = [[] for _ in body.steps.outputs[len(carried) :]]

@@ -35,6 +35,9 @@ _MOST_FAILURES = 3  # of one code, after which it is not tried again
 _SHAPES_KEPT = 64  # of samples, from which it is known which sizes are each sample's own
 Prefers = Callable[[float, float], bool]
 _PLAIN = (int, float, bool, str, bytes, type(None))
+_FAILURES = (
+    *(Declined, NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError),
+)
 
 
 class OfCode:
@@ -46,6 +49,18 @@ class OfCode:
         self.why = ""  # it is recorded, for good if it failed so often
         self.functions: list[ref[OfFunction]] = []
         self.kept: list[OfFunction] = []  # those that have no weight to go with
+
+    def has_programs(self) -> bool:
+        """Whether some function may run in lockstep, whatever else has failed."""
+        return any((function := r()) is not None and function.programs for r in self.functions)
+
+    def failed(self, error: Exception) -> None:
+        """Note why a call, or some samples of it, are recorded."""
+        if isinstance(error, Declined):
+            self.why, self.n_failures = str(error), _MOST_FAILURES
+        else:
+            self.why = f"{type(error).__name__}: {error}"  # recording shows whether it is the function's own
+        self.n_failures += 1
 
 
 class OfFunction:
@@ -91,19 +106,16 @@ def in_lockstep(
         return None
     known = _BY_CODE.setdefault(code, OfCode())
     known.n_calls += 1
-    if known.n_calls <= _CALLS_BEFORE or known.n_failures >= _MOST_FAILURES:
+    if known.n_calls <= _CALLS_BEFORE or (known.n_failures >= _MOST_FAILURES and not known.has_programs()):
         return None
     arguments = Arguments(samples)
     if not arguments.columns:
         return None
     try:
         return _ran(known, fn, kwargs, arguments, prefers)
-    except Declined as why:
-        known.why, known.n_failures = str(why), _MOST_FAILURES
-    except (NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError) as error:
-        known.why = f"{type(error).__name__}: {error}"  # recording shows whether it is the function's own
-    known.n_failures += 1
-    return None
+    except _FAILURES as error:
+        known.failed(error)
+        return None
 
 
 def why_recorded(fn: Callable[..., Any]) -> str:
@@ -157,12 +169,19 @@ def _ran(
                 return None
             if not outcome.n_left:
                 return outcome
-    while outcome.n_left and len(function.programs) < _MOST_PROGRAMS:
+    while outcome.n_left and len(function.programs) < _MOST_PROGRAMS and known.n_failures < _MOST_FAILURES:
         n_left = outcome.n_left
-        program = _new_program(known, function, fn, kwargs, key, given, outcome.left)
-        if not _run_some(program, given, outcome, prefers):
-            return None
-        if outcome.n_left == n_left:
+        is_first = all(program.key != key for program in function.programs)
+        try:
+            program = _new_program(known, function, fn, kwargs, key, given, outcome.left)
+            if not _run_some(program, given, outcome, prefers):
+                return None
+        except _FAILURES as error:
+            if not outcome.programs:
+                raise
+            known.failed(error)  # the samples that are left are recorded
+            break
+        if outcome.n_left == n_left and not is_first:  # the first one decides by sizes that no sample may have
             break
     return outcome if outcome.n_left < len(columns[0]) else None
 
@@ -173,6 +192,10 @@ class Given(NamedTuple):
     arguments: Arguments
     tracked: tuple[bool, ...]
     shapes: list[list[tuple[int, ...]]]  # of each input, those of all samples
+
+    def extent(self, i: int) -> int:
+        """All sizes and numbers of a sample together."""
+        return sum(sum(column[i]) for column in self.shapes) + sum(int(values[i]) for values in self.arguments.numbers)
 
 
 def _function(known: OfCode, identity: list[Any]) -> OfFunction:
@@ -199,21 +222,22 @@ def _fitting(program: SampleProgram, given: Given, left: Array) -> tuple[Lanes |
 def _new_program(
     known: OfCode, function: OfFunction, fn: Any, kwargs: dict[str, Any], key: Any, given: Given, left: Array
 ) -> SampleProgram:
-    """A program that holds for the first of the samples that are left."""
+    """A program that holds for the largest of the samples that are left; an empty one may have no way of its own."""
     before = function.shapes.get(key, [])
     shapes = function.shapes[key] = [*before, *zip(*given.shapes, strict=True)][-_SHAPES_KEPT:]
     sizes = Sizes(list(zip(*shapes, strict=True)))
     others = [program for program in function.programs if program.key == key]
     at = None
-    first = sizes.of([[column[left[0]]] for column in given.shapes])
-    if others and first is not None:
-        at = {name: int(values[0]) for name, values in first.items()}
-        at |= {number_name(i): int(values[left[0]]) for i, values in enumerate(given.arguments.numbers)}
+    largest = max(left.tolist(), key=given.extent)
+    own = sizes.of([[column[largest]] for column in given.shapes])
+    if others and own is not None:
+        at = {name: int(values[0]) for name, values in own.items()}
+        at |= {number_name(i): int(values[largest]) for i, values in enumerate(given.arguments.numbers)}
     call = functools.partial(fn, **kwargs) if kwargs else fn
     program = SampleProgram(call, fn, given.arguments, given.tracked, sizes, key, at)
     for other in others:
-        if other.is_like(program):  # what told them apart makes no difference
-            other.guards = [guard for guard in other.guards if guard in program.guards]
+        if other.is_like(program):
+            other.join(program)
     function.programs.append(program)
     _keep(known, function, program)
     return program

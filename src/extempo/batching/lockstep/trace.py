@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
 from typing import Any
 
@@ -15,11 +15,12 @@ from ...core.storage import Array
 from ...core.tensor import Tensor
 from ...core.types import TensorType
 from ...exporting.building import freeze_node
-from ...exporting.sizes import Guard, SizeLog, frozen
+from ...exporting.sizes import Guard, SizeExpr, SizeLog, frozen
 from ...exporting.source_control import Control, listed
 from ...exporting.tracer import ProgramTracer
 from ...func.tree import leaves as leaves_of
 from ...nn.module import Module
+from ...ops.view import Detach
 from ...symbolic.sym_int import depends
 from ..automatic_cells import Proof
 from ..cell_tracer import Declined, decline_modules
@@ -29,6 +30,7 @@ from ..read_search import attributes_of, searched
 from ..signatures import objects, rebuilder, structure_of
 from .arguments import Arguments, Unread
 from .lanes import Lanes
+from .loops import least_turns
 from .rules import chosen, each
 from .steps import Steps
 
@@ -104,7 +106,7 @@ class SampleProgram:
         values = [_value(at, number_name(i)) for i in range(n_numbers)]
         concrete = [TensorType(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
         inputs = [Input(t, flag) for t, flag in zip(concrete, tracked, strict=True)]
-        self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
+        proven = self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
         log = SizeLog()
         tracer = SampleTracer(log, {})
         symbols = []
@@ -117,6 +119,7 @@ class SampleProgram:
         try:
             with switch(interceptor=tracer, grad=False):
                 result = listed(control.call(call, *arguments.filled(symbols, numbers)))
+                self._outline = _outline(result)
                 results: list[Tensor] = []
                 self.rebuild = rebuilder(_without_sizes(structure_of(result, results)))
                 outputs = [tracer.node_of(t) for t in results]
@@ -128,39 +131,58 @@ class SampleProgram:
             raise Declined("it returns no tensor")
         if tracer.required:
             raise Declined("it asserts something of values")
+        if self._outline != proven:
+            raise Declined("it returns a number that a loop computes")
         self.guards: list[Guard] = list(log.guards.values())
         graph, self.weights = _frozen(tracer, leaves, outputs)
         shared = [False] * len(symbols) + [True] * len(self.weights)
         self.text = str(graph)
         self.steps = Steps(graph, shared, chosen)
+        flags = [*tracked, *[t.requires_grad for t in self.weights]]
+        known = {slot for slot, flag in zip(self.steps.inputs, flags, strict=True) if flag}
+        self._turns = list(_turns(self.steps, known))
         self.types = [node.type for node in graph.inputs[: len(symbols)]]
         self._reads.capture(self.weights)
 
-    def _prove(self, call: Any, fn: Any, inputs: list[Input], filled: Callable[[list[Any]], tuple[Any, ...]]) -> None:
-        """Declined unless a call does nothing but compute; what it reads is watched from then on."""
+    def _prove(self, call: Any, fn: Any, inputs: list[Input], filled: Callable[[list[Any]], tuple[Any, ...]]) -> str:
+        """Declined unless a call does nothing but compute; what it reads is watched from then on.
+
+        Returns the outline of its result.
+        """
         own = attributes_of(fn) or {} if isinstance(fn, Module) else {}
         if "forward" in own:
             raise Declined("its forward is another one than that of its class")
         body = MethodType(type(fn).forward, fn) if isinstance(fn, Module) else fn
         kwargs = call.keywords if call is not fn else {}
         proof = Proof(getattr(fn, "__qualname__", type(fn).__name__), inputs, True, is_cell=False)
-        proof.check(body, filled([proof.tracer.argument(i, None) for i in range(len(inputs))]), kwargs)
+        result = proof.check(body, filled([proof.tracer.argument(i, None) for i in range(len(inputs))]), kwargs)
         search = searched(fn, *objects(kwargs))
         proof.watch(search)
         self._reads = PurityGuards(search=search)
         decline_modules(self._reads.modules())
+        return _outline(result)
 
     def holds(self, lanes: Lanes) -> Array:
         """Of each sample whether it takes the way that was traced."""
         found = np.ones(lanes.n, bool)
         for guard in self.guards:
             found &= guard.holds_for(lanes.numbers(guard.left), lanes.numbers(guard.right))
+        for n_turns, least in self._turns:
+            found &= lanes.numbers(n_turns) >= least
         return found
 
     def is_like(self, other: SampleProgram) -> bool:
-        """Whether both are the same graph of the same tensors."""
+        """Whether both are the same graph of the same tensors, with results in the same places."""
         same_weights = len(self.weights) == len(other.weights) and all(map(operator.is_, self.weights, other.weights))
-        return same_weights and self.text == other.text
+        return same_weights and self.text == other.text and self._outline == other._outline
+
+    def join(self, other: SampleProgram) -> None:
+        """Hold for the samples of a like one, if one decision is all that tells them apart."""
+        texts, other_texts = set(map(str, self.guards)), set(map(str, other.guards))
+        own = [guard for guard in self.guards if str(guard) not in other_texts]
+        others = [guard for guard in other.guards if str(guard) not in texts]
+        if len(own) == len(others) == 1 and own[0].contradicts(others[0]):
+            self.guards.remove(own[0])
 
     def rules(self) -> list[tuple[Where | None, str, bool]]:
         """Of each op its line, its name, and whether it runs for one sample after the other."""
@@ -186,6 +208,42 @@ def _without_sizes(structure: Any) -> Any:
         if depends(leaf) or isinstance(leaf, Unread):
             raise Declined("it returns a size, or what it was given")
     return structure
+
+
+def _turns(steps: Steps, tracked: set[int]) -> Iterator[tuple[SizeExpr, int]]:
+    """How often loops turn that samples turn differently often, and how often they have to.
+
+    tracked: slots of inputs that are. A loop that only goes on with what is tracked already may have no turn.
+    """
+    for step in steps.steps:
+        if step.graphs:
+            n_carried = step.attrs["n_carried"]
+            n_turns = step.types[n_carried].shape[0]
+            goes_on = len(step.out_forms) == n_carried and tracked.issuperset(step.reads[:n_carried])
+            if isinstance(n_turns, SizeExpr) and not goes_on:
+                yield n_turns, least_turns(step)
+            for inner in step.graphs.values():
+                yield from _turns(inner, set())
+        is_float = not isinstance(step.type, TensorType) or step.type.dtype.is_floating_point
+        if is_float and step.op is not Detach and not tracked.isdisjoint(step.reads):
+            tracked.add(step.out)
+
+
+class _Place:
+    """Stands for a tensor in an outline."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __repr__(self) -> str:
+        return f"<tensor {self._number}>"
+
+
+def _outline(result: Any) -> str:
+    """A result without the values of its tensors: two that have the same are put together alike."""
+    tensors: list[Tensor] = []
+    structure = structure_of(result, tensors)
+    return repr(rebuilder(structure)([_Place(i) for i in range(len(tensors))]))  # type: ignore[misc] # for its text
 
 
 def _frozen(tracer: ProgramTracer, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Tensor]]:
