@@ -138,3 +138,13 @@ def test_native_code_makes_arrays_of_ints_only():
     assert recorder().as_array([3, -1, 1 << 40]).tolist() == [3, -1, 1 << 40]
     assert recorder().as_array([1 << 70]) is None
     assert recorder().as_array(["no"]) is None
+
+
+def test_calls_with_as_many_inputs_on_average_as_their_kind_are_told_apart():
+    def kind(n):
+        return CallKind("join", tuple, (Input(ROW, False),) * n, (ROW,), (False,), ())
+
+    calls = Calls(kind(3))
+    calls.kinds = [kind(3), kind(2), kind(4)]
+    calls.refs, calls.firsts = list(range(9)), [9, 10, 11]
+    assert calls.inputs().tolist() == [[0, 1, 2, -1], [3, 4, -1, -1], [5, 6, 7, 8]]

@@ -54,9 +54,12 @@ class Calls:
     def inputs(self) -> Any:
         """The refs as an array: a row for each call, those of calls with fewer inputs filled up with -1."""
         refs, n_calls = _as_array(self.refs), len(self.firsts)
-        if not self.kinds or len(refs) == n_calls * len(self.kind.inputs) == n_calls * len(self.kinds[0].inputs):
-            return refs.reshape(n_calls, len(self.kind.inputs))
+        n_each = len(self.kind.inputs)
+        if not self.kinds:
+            return refs.reshape(n_calls, n_each)
         n_inputs = np.array([len(kind.inputs) for kind in self.kinds])
+        if (n_inputs == n_each).all():  # that they are so many on average is not enough
+            return refs.reshape(n_calls, n_each)
         made = np.full((n_calls, n_inputs.max()), -1, np.int64)
         made[np.arange(made.shape[1]) < n_inputs[:, None]] = refs
         return made
