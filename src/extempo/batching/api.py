@@ -130,7 +130,7 @@ class batch(Generic[R]):
         ]
         RUNNING_BATCHES.append(run)
         try:
-            results = hub.together(bodies, go_on, functools.partial(_earlier_error, run))
+            results = hub.together(bodies, go_on, numbers, functools.partial(_earlier_error, run))
         finally:
             RUNNING_BATCHES.remove(run)
         run.flush()

@@ -48,12 +48,13 @@ class GreenletHub:
         self,
         bodies: Sequence[Callable[[], Any]],
         go_on: Callable[[], None],
+        numbers: Sequence[int] | None = None,
         before_failing: Callable[[int], None] | None = None,
     ) -> list[Any]:
         """The results of all bodies. `go_on` lets those that wait go on: it returns after some of them did.
 
-        The first exception ends the other ones and is raised, with a note that says whose it is, unless
-        `before_failing`, which gets that number, raises another one.
+        The first exception ends the other ones and is raised, with a note that says whose it is (`numbers` are those of
+        the bodies, if not 0, 1, 2, ...), unless `before_failing`, which gets that number, raises another one.
         """
         results: list[Any] = [None] * len(bodies)
         unfinished = set(range(len(bodies)))
@@ -83,14 +84,14 @@ class GreenletHub:
             while unfinished and not failed:
                 go_on()
             if failed and before_failing is not None:
-                before_failing(failed[0][0])
+                before_failing(failed[0][0] if numbers is None else numbers[failed[0][0]])
         finally:
             to_start.clear()
             if failed or unfinished:
                 self.end([sample for sample in started if not sample.dead])
         if failed:
             number, error = failed[0]
-            error.add_note(f"in sample {number} of ex.batch")
+            error.add_note(f"in sample {number if numbers is None else numbers[number]} of ex.batch")
             raise error
         return results
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...core.types import TensorType, bool_, dtype, float32, int32, int64
 from ...core.types import as_dtype as to_dtype
 from ...errors import ExportError
+from ..calls import named_size
 from ..sizes import Opaque, SizeExpr, computed
 
 _TRUTHS = frozenset(
@@ -81,7 +82,7 @@ class Builder:
         self._constants: dict[Any, Value] = {}
         self._sizes: dict[SizeExpr, Value] = {}
         self._shapes: dict[tuple[Any, ...], Value] = {}  # vectors of sizes
-        self._where_sizes: dict[str, tuple[str, int]] = {}  # the input and dimension of each named size
+        self._where_sizes: dict[str, tuple[str, int, int]] = {}  # of each named size the input, dimension, what is added
 
     # ---- names, inputs, constants
 
@@ -100,7 +101,8 @@ class Builder:
         self.main.inputs.append(value)
         for d, size in enumerate(type_.shape):
             if isinstance(size, SizeExpr):
-                self._where_sizes.setdefault(str(size), (name, d))
+                known, added = named_size(size)
+                self._where_sizes.setdefault(known, (name, d, added))
         return value
 
     def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Value:
@@ -175,8 +177,9 @@ class Builder:
 
     def _factor(self, factor: str | Opaque) -> Value:
         if isinstance(factor, str):
-            name, d = self._where_sizes[factor]
-            return self.emit("Shape", Value(name, int64), start=d, end=d + 1)
+            name, d, added = self._where_sizes[factor]
+            size = self.emit("Shape", Value(name, int64), start=d, end=d + 1)
+            return self.Sub(size, self._number(added)) if added else size
         if factor.sign == "max0":
             return self.Max(self._vector(factor.parts[0]), self._number(0))
         a, b = (self._vector(part) for part in factor.parts)
