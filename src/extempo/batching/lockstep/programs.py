@@ -244,14 +244,15 @@ def _new_program(
 
 
 def _keep(known: OfCode, function: OfFunction, program: SampleProgram) -> None:
-    """The programs of a function go with its weights."""
+    """The programs of a function go with its weights, the oldest ones when others of the same code are known."""
     known.functions = [r for r in known.functions if r() is not None and r() is not function][-_MOST_FUNCTIONS + 1 :]
     known.functions.append(ref(function))
+    kept = known.kept
     for weight in program.weights:
         if weight.requires_grad and weight._history is not None:
-            kinds_of_weight(weight)["lockstep", id(function)] = function
-            return
-    known.kept = [*known.kept, function][-_MOST_FUNCTIONS:]
+            kept = kinds_of_weight(weight).setdefault(("lockstep", id(known)), [])
+            break
+    kept[:] = [*[other for other in kept if other is not function][-_MOST_FUNCTIONS + 1 :], function]
 
 
 def _run_some(program: SampleProgram, given: Given, outcome: Outcome, prefers: Prefers) -> bool:

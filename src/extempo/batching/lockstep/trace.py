@@ -42,6 +42,24 @@ class SampleTracer(ProgramTracer):
         return False
 
 
+class Decisions(SizeLog):
+    """Sizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
+
+    That a size is not 1 is none there: what rules then give, a dimension of that size, is right for 1 as well.
+    """
+
+    def decide(self, sign: str, fn: Callable[..., Any], a: Any, b: Any) -> bool:
+        answer = super().decide(sign, fn, a, b)
+        is_one = any(type(x) is int and x == 1 for x in (a, b))
+        if self.in_rule and not (is_one and (sign, answer) in (("!=", True), ("==", False))):
+            before, self.in_rule = self.in_rule, 0
+            try:
+                super().decide(sign, fn, a, b)
+            finally:
+                self.in_rule = before
+        return answer
+
+
 class Sizes:
     """Which sizes of the inputs are each sample's own, and which of them are always equal."""
 
@@ -107,7 +125,7 @@ class SampleProgram:
         concrete = [TensorType(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
         inputs = [Input(t, flag) for t, flag in zip(concrete, tracked, strict=True)]
         proven = self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
-        log = SizeLog()
+        log = Decisions()
         tracer = SampleTracer(log, {})
         symbols = []
         for names, dtype in zip(sizes.names, dtypes, strict=True):
