@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,18 @@ import numpy as np
 from ...core.storage import Array
 from ...exporting.sizes import Opaque, SizeExpr
 from ...ragged_tensors.rows import Rows
+
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "/": np.true_divide,
+    "*": np.multiply,
+    "+": np.add,
+    "-": np.subtract,
+    "**": np.power,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
 
 
 class Lanes:
@@ -72,6 +84,6 @@ def _opaque(factor: Opaque, sizes: Mapping[str, Array]) -> Any:
         whole = np.floor_divide if factor.sign == "//" else np.mod
         empty = np.asarray(parts[1]) == 0  # a size divided by an empty one is about no elements
         return np.where(empty, 0, whole(parts[0], np.where(empty, 1, parts[1])))
-    if factor.sign == "/":
-        return np.true_divide(*parts)
-    raise NotImplementedError(factor.sign)
+    if factor.sign == "/" and not np.all(parts[1]):
+        raise ZeroDivisionError("division by zero")  # as in the sample that it is about, which is recorded
+    return _OPERATIONS[factor.sign](*parts)

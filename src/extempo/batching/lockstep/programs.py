@@ -227,14 +227,20 @@ def _new_program(
     shapes = function.shapes[key] = [*before, *zip(*given.shapes, strict=True)][-_SHAPES_KEPT:]
     sizes = Sizes(list(zip(*shapes, strict=True)))
     others = [program for program in function.programs if program.key == key]
-    at = None
     largest = max(left.tolist(), key=given.extent)
     own = sizes.of([[column[largest]] for column in given.shapes])
-    if others and own is not None:
+    at = None
+    if own is not None:
         at = {name: int(values[0]) for name, values in own.items()}
         at |= {number_name(i): int(values[largest]) for i, values in enumerate(given.arguments.numbers)}
     call = functools.partial(fn, **kwargs) if kwargs else fn
-    program = SampleProgram(call, fn, given.arguments, given.tracked, sizes, key, at)
+    make = functools.partial(SampleProgram, call, fn, given.arguments, given.tracked, sizes, key)
+    try:
+        program = make(at if others else None)
+    except _FAILURES:
+        if others or at is None:
+            raise
+        program = make(at)  # a number may be an index, which sizes of no sample have no element for
     for other in others:
         if other.is_like(program):
             other.join(program)
