@@ -33,6 +33,7 @@ NAMESPACES = [
     "extempo.distributions.kl",
     "extempo.distributions.transforms",
     "extempo.distributions.utils",
+    "extempo.exporting",
     "extempo.func",
     "extempo.inspect",
     "extempo.linalg",

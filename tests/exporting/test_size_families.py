@@ -10,7 +10,7 @@ import pytest
 import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
-from extempo.exporting.size_families import _Lines
+from extempo.exporting.size_families import _StraightLines
 from extempo.exporting.sizes import parse_size
 from extempo.func.tree import leaves
 from extempo.scheduling.request import can_plan
@@ -137,7 +137,7 @@ def test_threads_meet_new_sizes_together():
 def test_expressions_are_lines_in_the_widest_interval_around_a_size(text):
     size = parse_size(text)
     for known in range(30):
-        lines = _Lines({"n": known, "m": 4}, "n")
+        lines = _StraightLines({"n": known, "m": 4}, "n")
         a, b = lines.of(size)
         assert lines.low <= known <= lines.high
         for n in range(lines.low, min(lines.high, 60) + 1):
@@ -147,4 +147,4 @@ def test_expressions_are_lines_in_the_widest_interval_around_a_size(text):
 @pytest.mark.parametrize("text", ["n * n", "n // 2", "n % 3", "m / 2 + n"])
 def test_what_is_no_line_is_refused(text):
     with pytest.raises(ValueError, match=r"line|square|fraction"):
-        _Lines({"n": 8, "m": 3}, "n").of(parse_size(text))
+        _StraightLines({"n": 8, "m": 3}, "n").of(parse_size(text))

@@ -13,12 +13,12 @@ import itertools
 import types
 from collections.abc import Callable
 from typing import Any, Self
-from weakref import WeakSet
 
 from ..core.graph import Leaf, Node
 from ..core.op import Op
 from ..core.tensor import Tensor
 from ..core.tensor_methods import TensorMethods, method
+from ..core.weak import WeakMembers
 from ..errors import AutogradError, ShapeError
 from .derive import derived_vjp
 from .unbroadcast import fit
@@ -27,7 +27,7 @@ _next_id = itertools.count(1).__next__
 
 Hook = Callable[..., Any]
 
-HOOKED_LEAVES: WeakSet[Node] = WeakSet()  # those that ever got a hook
+HOOKED_LEAVES: WeakMembers[Node] = WeakMembers()  # those that ever got a hook
 
 
 class RemovableHandle:

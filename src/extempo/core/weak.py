@@ -35,6 +35,11 @@ class WeakTable(Generic[K, V]):
     def setdefault(self, x: K, default: V) -> V:
         return self._entries.setdefault(id(x), (forgetting(x, self._entries), default))[1]
 
+    def get(self, x: K) -> V | None:
+        """What there is for an object; None if there is nothing."""
+        found = self._entries.get(id(x))
+        return None if found is None else found[1]
+
     def pop(self, x: K) -> V:
         return self._entries.pop(id(x))[1]
 

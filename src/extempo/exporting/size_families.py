@@ -43,7 +43,7 @@ class SizeFamily:
         """None where something is not affine in that size, or there is no stretch."""
         steps = [step for part in known.parts for step in (part.steps if isinstance(part, Stretch) else (part,))]
         numbers = [i for step in steps for i in step.node.inputs if not isinstance(i, Node)]
-        lines = _Lines(known.sizes, name)
+        lines = _StraightLines(known.sizes, name)
         try:
             for size in _expressions(([step.node.attrs for step in steps], numbers, list(known.types.values()))):
                 lines.of(size)
@@ -124,7 +124,7 @@ def _expressions(value: Any) -> Iterator[SizeExpr]:
             yield from _expressions(part)
 
 
-class _Lines:
+class _StraightLines:
     """Expressions as lines in one size, and the interval around its known value in which they are: [low, high]."""
 
     def __init__(self, sizes: Mapping[str, int], name: str) -> None:

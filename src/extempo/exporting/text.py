@@ -103,7 +103,7 @@ def _value_text(value: Any) -> str:
 # ---- reading
 
 
-class _Lines:
+class _ProgramLines:
     """The lines of a text, one after another, with their numbers for messages."""
 
     def __init__(self, text: str) -> None:
@@ -128,7 +128,7 @@ class _Lines:
 
 def parse_program(text: str, weights: Mapping[str, Tensor]) -> Program:
     """The inverse of `program_text`, with the values of the weights."""
-    lines = _Lines(text)
+    lines = _ProgramLines(text)
     try:
         return _parse(lines, weights)
     except FileFormatError:
@@ -139,7 +139,7 @@ def parse_program(text: str, weights: Mapping[str, Tensor]) -> Program:
         raise lines.wrong(str(error)[:200]) from None
 
 
-def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
+def _parse(lines: _ProgramLines, weights: Mapping[str, Tensor]) -> Program:
     first = re.fullmatch(r"extempo program (\d{1,6})", lines.next())
     if first is None:
         raise lines.wrong("it should begin with `extempo program` and a version")
@@ -192,7 +192,7 @@ def _parse(lines: _Lines, weights: Mapping[str, Tensor]) -> Program:
     return program
 
 
-def _leaf_line(rest: str, lines: _Lines) -> tuple[str, str, TensorType, bool, str]:
+def _leaf_line(rest: str, lines: _ProgramLines) -> tuple[str, str, TensorType, bool, str]:
     reference, _, named = rest.partition(" ")
     name, end = _read_name(named)
     found = re.fullmatch(r": (\w+\[.*?\])( trainable)?(?: stored (int8|float16))?", end)
@@ -204,14 +204,14 @@ def _leaf_line(rest: str, lines: _Lines) -> tuple[str, str, TensorType, bool, st
     return reference, name, type_, found[2] is not None, found[3] or ""
 
 
-def _after(lines: _Lines, beginning: str) -> str:
+def _after(lines: _ProgramLines, beginning: str) -> str:
     line = lines.next()
     if not line.startswith(beginning):
         raise lines.wrong(f"expected a line that begins with {beginning.strip()!r}")
     return line[len(beginning) :]
 
 
-def _nodes(lines: _Lines, named: dict[str, Node], depth: int) -> tuple[list[Node], list[Node]]:
+def _nodes(lines: _ProgramLines, named: dict[str, Node], depth: int) -> tuple[list[Node], list[Node]]:
     """Nodes up to the `return` of their graph, and what it returns."""
     if depth > MAX_DEPTH:
         raise lines.wrong("graphs are nested too deep")
@@ -228,7 +228,7 @@ def _nodes(lines: _Lines, named: dict[str, Node], depth: int) -> tuple[list[Node
         nodes.append(node)
 
 
-def _node(op_name: str, text: str, type_: str, named: dict[str, Node], lines: _Lines, depth: int) -> Node:
+def _node(op_name: str, text: str, type_: str, named: dict[str, Node], lines: _ProgramLines, depth: int) -> Node:
     op = REGISTRY.get(op_name)
     if op is None or op is Leaf:
         raise lines.wrong(f"there is no op {op_name!r}; was the file written by a newer Extempo?")
@@ -258,7 +258,7 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _check_control(node: Node, lines: _Lines) -> None:
+def _check_control(node: Node, lines: _ProgramLines) -> None:
     """The graphs of a control node take what it is given, and give what it gives."""
     if node.op is Require:
         messages = node.attrs.get("messages")
@@ -282,13 +282,13 @@ def _check_control(node: Node, lines: _Lines) -> None:
         raise lines.wrong(f"the graphs of {node.op.name} do not fit its inputs and results")
 
 
-def _named(named: dict[str, Node], name: str, lines: _Lines) -> Node:
+def _named(named: dict[str, Node], name: str, lines: _ProgramLines) -> Node:
     if name not in named:
         raise lines.wrong(f"{name[:40]} is used, and no line above defines it")
     return named[name]
 
 
-def _arguments(text: str, named: dict[str, Node], lines: _Lines) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(text: str, named: dict[str, Node], lines: _ProgramLines) -> tuple[list[Any], dict[str, Any]]:
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
     for part in split_arguments(text):
@@ -349,7 +349,7 @@ _NESTINGS = {"tensor": int, "size": str, "tuple": list, "list": list, "dict": li
 _RAGGED = ["tensor", "tensor", "value"]  # values, offsets and the ragged dimension
 
 
-def _checked_nesting(nesting: Any, lines: _Lines, depth: int = 0) -> Any:
+def _checked_nesting(nesting: Any, lines: _ProgramLines, depth: int = 0) -> Any:
     """A nesting in the form that `calls.nest` makes."""
     if type(nesting) is not list or len(nesting) != 2 or depth > MAX_DEPTH:
         raise lines.wrong("the nesting of an argument or result is not in the right form")
@@ -385,7 +385,7 @@ def _is_input_size(size: Any) -> bool:
     return is_name and (not rest or (len(rest) == 1 and not rest[0][0] and type(rest[0][1]) is int))
 
 
-def _check(program: Program, lines: _Lines) -> None:
+def _check(program: Program, lines: _ProgramLines) -> None:
     """Parts of a program that refer to one another fit together."""
     taken = sorted(i for nesting in program.arguments.values() for i in tensor_places(nesting))
     given = sorted(tensor_places(program.results))

@@ -1,11 +1,11 @@
-"""Arguments of samples: tensors in containers, numbers of each sample's own, and what is not read."""
+"""SampleArguments of samples: tensors in containers, numbers of each sample's own, and what is not read."""
 
 from __future__ import annotations
 
 import pytest
 
 import extempo as ex
-from extempo.batching.lockstep.arguments import Arguments
+from extempo.batching.lockstep.arguments import SampleArguments
 
 from ..agreement import close
 from .loops_beside import alike, check, n_in_lockstep, ragged, weight
@@ -152,8 +152,8 @@ def test_a_tensor_is_taken_apart_along_its_first_dimension():
 
 
 def test_places_of_arguments_make_a_key():
-    a = Arguments([(ex.ones(2), 3, "a"), (ex.ones(4), 5, "a")])
-    b = Arguments([(ex.ones(2), 7, "a"), (ex.ones(4), 6, "a")])
-    c = Arguments([(ex.ones(2), 7, "a"), (ex.ones(4), 7, "a")])
+    a = SampleArguments([(ex.ones(2), 3, "a"), (ex.ones(4), 5, "a")])
+    b = SampleArguments([(ex.ones(2), 7, "a"), (ex.ones(4), 6, "a")])
+    c = SampleArguments([(ex.ones(2), 7, "a"), (ex.ones(4), 7, "a")])
     assert a.key == b.key != c.key
     assert [values.tolist() for values in a.numbers] == [[3, 5]]

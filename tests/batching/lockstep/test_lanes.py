@@ -1,4 +1,4 @@
-"""Sizes of samples side by side."""
+"""SampleSizes of samples side by side."""
 
 from __future__ import annotations
 

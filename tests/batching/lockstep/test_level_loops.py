@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.batching.lockstep.loops import Body
+from extempo.batching.lockstep.loops import LoopBody
 
 from .loops_beside import alike, check, ragged, weight
 
@@ -14,7 +14,7 @@ from .loops_beside import alike, check, ragged, weight
 def _levels(batched):
     """Of each loop whether its turns run as levels."""
     ((program, _),) = batched._notes.programs
-    return [step.cache.levels is not None for step in program.steps.steps if isinstance(step.cache, Body)]
+    return [step.cache.levels is not None for step in program.steps.steps if isinstance(step.cache, LoopBody)]
 
 
 def test_a_cell_runs_as_levels():

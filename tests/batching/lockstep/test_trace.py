@@ -13,7 +13,7 @@ import pytest
 import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
-from extempo.batching.lockstep.trace import Sizes
+from extempo.batching.lockstep.trace import SampleSizes
 
 from .loops_beside import assert_same, check, n_in_lockstep, ragged, weight
 
@@ -412,7 +412,7 @@ def test_a_constant_tensor_is_each_samples_own():
 
 
 def test_sizes_that_are_always_equal_have_one_name():
-    sizes = Sizes([[(2, 3), (4, 3)], [(2,), (4,)], [(5,), (4,)]])
+    sizes = SampleSizes([[(2, 3), (4, 3)], [(2,), (4,)], [(5,), (4,)]])
     assert sizes.names == [("size0_0", 3), ("size0_0",), ("size2_0",)]
     found = sizes.of([[(7, 3)], [(7,)], [(1,)]])
     assert {name: values.tolist() for name, values in found.items()} == {"size0_0": [7], "size2_0": [1]}

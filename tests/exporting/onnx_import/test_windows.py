@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools."""
+"""WindowOptions of convolutions and pools."""
 
 from __future__ import annotations
 

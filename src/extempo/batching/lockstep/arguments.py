@@ -37,7 +37,7 @@ class _Number:
         self.number = number
 
 
-class Arguments:
+class SampleArguments:
     """Those of all samples of a call, taken apart."""
 
     def __init__(self, samples: Sequence[tuple[Any, ...]]) -> None:

@@ -12,7 +12,7 @@ from ...core.graph import Pick
 from ...exporting.sizes import SizeExpr
 from .lanes import Lanes
 from .rules import each
-from .steps import Step, Steps
+from .steps import LaneStep, Steps
 from .trace import SampleProgram
 
 _APART = 3  # times an op in a loop, for one that runs for one sample after the other: values are taken apart and joined
@@ -39,7 +39,7 @@ def _of_steps(steps: Steps, lanes: Lanes, n: int, tracked: bool) -> tuple[float,
     return together, looped
 
 
-def _of_turns(step: Step, lanes: Lanes, tracked: bool) -> tuple[float, float]:
+def _of_turns(step: LaneStep, lanes: Lanes, tracked: bool) -> tuple[float, float]:
     length: Any = step.types[step.attrs["n_carried"]].shape[0]
     lengths = lanes.numbers(length) if isinstance(length, SizeExpr) else np.full(lanes.n, length)
     n_turns, n_all = int(lengths.max(initial=0)), int(lengths.sum())

@@ -26,14 +26,14 @@ from ..kinds import CallKind, Input
 from ..parts import WORDS
 from ..report import Notes
 from ..run import BatchExecutor
-from .steps import Step
+from .steps import LaneStep
 from .values import SHARED, UNIFORM
 
 
 class TurnKinds:
     """The turn of a loop as kinds of calls, by what is tracked."""
 
-    def __init__(self, turn: Sequence[Step], outputs: list[int], inputs: list[tuple[int, TensorType]]) -> None:
+    def __init__(self, turn: Sequence[LaneStep], outputs: list[int], inputs: list[tuple[int, TensorType]]) -> None:
         """inputs: slots of what a call is given, carried values first, with their types."""
         self._turn = turn
         self._outputs = outputs
@@ -87,7 +87,7 @@ class TurnKinds:
 
 
 def turn_kinds(
-    turn: list[Step], outputs: list[int], output_forms: list[Any], given: list[tuple[int, Any]]
+    turn: list[LaneStep], outputs: list[int], output_forms: list[Any], given: list[tuple[int, Any]]
 ) -> TurnKinds | None:
     """The kinds of a loop's turns; None if values of other forms than one shape are in them.
 

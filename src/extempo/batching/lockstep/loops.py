@@ -26,24 +26,24 @@ from .lanes import Lanes
 from .level_loops import LevelLoop, TurnKinds, turn_kinds
 from .own_rules import places_in
 from .rules import NoRule
-from .steps import Rule, Step, Steps
+from .steps import LaneStep, Rule, Steps
 from .values import EACH, RAGGED, SHARED, UNIFORM, form_of, open_dims, with_rows
 
-Choose = Callable[[Step], Rule]
+Choose = Callable[[LaneStep], Rule]
 
 
-class Body:
+class LoopBody:
     """The steps of a loop: those that can be done before it, and those of each turn."""
 
-    def __init__(self, step: Step, steps: Steps) -> None:
+    def __init__(self, step: LaneStep, steps: Steps) -> None:
         n_carried, n_xs = step.attrs["n_carried"], step.attrs["n_xs"]
         self.steps = steps
         self.carried = steps.inputs[:n_carried]
         self.xs = steps.inputs[n_carried : n_carried + n_xs]
         self.operands = steps.inputs[n_carried + n_xs :]
         before = set(self.xs)  # slots whose values follow from the row
-        self.before: list[Step] = []
-        self.turn: list[Step] = []
+        self.before: list[LaneStep] = []
+        self.turn: list[LaneStep] = []
         for one in steps.steps:
             if self._is_before(one, before):
                 self.before.append(one)
@@ -56,7 +56,7 @@ class Body:
         self.needed = read | {slot for one in self.before for slot in one.reads}
         self.levels = _levels(step, self)
 
-    def _is_before(self, step: Step, before: set[int]) -> bool:
+    def _is_before(self, step: LaneStep, before: set[int]) -> bool:
         """Whether a step follows from the row of its turn, and from what all samples share."""
         own = [slot for slot, form in zip(step.reads, step.forms, strict=True) if form != SHARED]
         if not own or step.out_forms != (UNIFORM,) or any(isinstance(x, SizeExpr) for x in step.inputs):
@@ -67,20 +67,20 @@ class Body:
         return plain and all(slot in before for slot in own)
 
 
-def _is_pick(step: Step) -> bool:
+def _is_pick(step: LaneStep) -> bool:
     """Whether it takes that row of a sample's tensor which another value says."""
     if step.op.name != "index_get" or step.forms != [RAGGED, UNIFORM]:
         return False
     return open_dims(step.types[0]) == [0] and step.attrs["dims"] == (0,) and not step.types[1].shape
 
 
-def least_turns(step: Step) -> int:
+def least_turns(step: LaneStep) -> int:
     """How many turns make what a loop gives what it is after any more of them: tracked, and a tensor.
 
     Before the first turn it may be a number, a list without elements, or a tensor that no weight has been part of.
     A value that only passes from one variable to another takes a turn more for each of them.
     """
-    body: Body = step.cache
+    body: LoopBody = step.cache
     n_turns = 0
     fresh = set(body.carried)  # slots that follow from nothing but what the loop began with
     while True:
@@ -97,7 +97,7 @@ def least_turns(step: Step) -> int:
         n_turns += 1
 
 
-class Levels(NamedTuple):
+class TurnLevels(NamedTuple):
     """How turns are levels: who runs them, and the slots of what they read besides carried values."""
 
     kinds: TurnKinds
@@ -107,7 +107,7 @@ class Levels(NamedTuple):
     shared: list[int]
 
 
-def _levels(step: Step, body: Body) -> Levels | None:
+def _levels(step: LaneStep, body: LoopBody) -> TurnLevels | None:
     first = len(body.carried) + len(body.xs)
     nodes = dict(zip(body.operands, step.inputs[first:], strict=True))
     forms = dict(zip(body.operands, step.forms[first:], strict=True))
@@ -122,10 +122,10 @@ def _levels(step: Step, body: Body) -> Levels | None:
         return None
     given = [*body.carried, *body.handed, *own, *shared]
     kinds = turn_kinds(body.turn, body.steps.outputs, body.steps.output_forms, [(slot, types[slot]) for slot in given])
-    return None if kinds is None else Levels(kinds, captured, body.handed, own, shared)
+    return None if kinds is None else TurnLevels(kinds, captured, body.handed, own, shared)
 
 
-def prepare_scan(step: Step, choose: Choose) -> None:
+def prepare_scan(step: LaneStep, choose: Choose) -> None:
     """Make steps of the graph of a turn; NoRule if that cannot run for all samples."""
     n_carried, n_xs = step.attrs["n_carried"], step.attrs["n_xs"]
     first = n_carried + n_xs
@@ -139,10 +139,10 @@ def prepare_scan(step: Step, choose: Choose) -> None:
         raise NoRule("a loop that carries what has several sizes of its own")
     if any(open_dims(t) for t in steps.output_types[n_carried:]):
         raise NoRule("a loop whose turns give rows of sizes of their own")
-    step.cache = Body(step, steps)
+    step.cache = LoopBody(step, steps)
 
 
-def run_scan(step: Step, lanes: Lanes, inputs: list[Any]) -> tuple[Any, ...]:
+def run_scan(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> tuple[Any, ...]:
     """All turns of all samples."""
     first = step.attrs["n_carried"] + step.attrs["n_xs"]
     lengths, *others = [_lengths(t.shape[0], lanes) for t in step.types[step.attrs["n_carried"] : first]]
@@ -214,9 +214,9 @@ def _joined(pieces: list[Any], t: TensorType, lanes: Lanes) -> Any:
 class _Turns:
     """One run of a loop; `lengths` of its samples never increase."""
 
-    def __init__(self, step: Step, lanes: Lanes, lengths: Array) -> None:
+    def __init__(self, step: LaneStep, lanes: Lanes, lengths: Array) -> None:
         self._step = step
-        self._body: Body = step.cache
+        self._body: LoopBody = step.cache
         self._n_carried = step.attrs["n_carried"]
         self._lanes = lanes
         n_turns = int(lengths[0]) if len(lengths) else 0
@@ -257,7 +257,7 @@ class _Turns:
             else:
                 slots[step.out] = step.rule(step, packed, given)
 
-    def _by_levels(self, levels: Levels, slots: list[Any], carried: list[Any]) -> list[Any]:
+    def _by_levels(self, levels: TurnLevels, slots: list[Any], carried: list[Any]) -> list[Any]:
         n = self._counts[0]  # others have no turn at all
         loop = LevelLoop(levels.kinds, len(carried), self._counts)
         finals, found = loop.run(
@@ -320,11 +320,11 @@ class _Turns:
         return flat.unflatten(0, (self._lanes.n, t.shape[0]))
 
 
-def _refuse(step: Step, choose: Choose) -> None:
+def _refuse(step: LaneStep, choose: Choose) -> None:
     raise NoRule(f"{step.op.name} decides by values")
 
 
-LOOPS: dict[str, tuple[Callable[[Step, Choose], None], Rule]] = {
+LOOPS: dict[str, tuple[Callable[[LaneStep, Choose], None], Rule]] = {
     "scan": (prepare_scan, run_scan),
     "map": (prepare_scan, run_scan),
     "cond": (_refuse, run_scan),

@@ -21,7 +21,7 @@ from ...ragged_tensors.rows import Rows
 from ...ragged_tensors.tensor import RaggedTensor
 from .lanes import Lanes
 from .rules import NoRule, NotNow, each, flat_shape, ragged, spread_to, uniform
-from .steps import Rule, Step
+from .steps import LaneStep, Rule
 from .values import RAGGED, SHARED, UNIFORM, open_dims, with_rows
 
 OWN_RULES: dict[str, Rule] = {}
@@ -32,7 +32,7 @@ def own_rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(rule: Rule) -> Rule:
         @functools.wraps(rule)
-        def run(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+        def run(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
             try:
                 return rule(step, lanes, inputs)
             except NotNow:
@@ -48,7 +48,7 @@ def own_rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _general(step: Step) -> Rule:
+def _general(step: LaneStep) -> Rule:
     if any(isinstance(x, SizeExpr) for x in step.inputs) or is_symbolic(step.attrs):
         return each
     return ragged if RAGGED in step.forms or RAGGED in step.out_forms else uniform
@@ -58,7 +58,7 @@ def _general(step: Step) -> Rule:
 
 
 @own_rule("expand")
-def expand(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def expand(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Dimensions of size 1 repeated, also to a size of each sample's own."""
     (x,), (form,) = inputs, step.forms
     if step.form != RAGGED:
@@ -71,7 +71,7 @@ def expand(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("reshape")
-def reshape(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def reshape(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """The elements of each sample in another shape."""
     before, after = step.types[0], step.type
     if step.forms[0] != RAGGED or step.form != RAGGED:
@@ -84,7 +84,7 @@ def reshape(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("permute")
-def permute(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def permute(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Dimensions in another order: those of the values."""
     if step.form != RAGGED:
         raise NoRule
@@ -92,7 +92,7 @@ def permute(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("slice")
-def slice_(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def slice_(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """One element, or a stretch, of each sample's rows."""
     x, *starts = inputs
     if step.forms[0] == UNIFORM and step.attrs["spec"] == ("i",) and isinstance(starts[0], SizeExpr):
@@ -173,7 +173,7 @@ def _in_rows(index: Any, form: str, rows: Rows, lanes: Lanes) -> Array:
 
 
 @own_rule("index_get")
-def index_get(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def index_get(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Rows by an index of each sample's own, or of a tensor that all share."""
     x, *indices = inputs
     if len(indices) != 1 or step.types[1].dtype.category != 1:
@@ -203,7 +203,7 @@ def index_get(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("index_put")
-def index_put(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def index_put(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Values written or added to rows of each sample."""
     x, values, *indices = inputs
     fits = len(indices) == 1 and step.attrs["dims"] == (0,) and step.types[2].dtype.category == 1
@@ -227,7 +227,7 @@ def index_put(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("cumsum")
-def cumsum(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def cumsum(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Sums so far, of integers: those of all rows, less what was before the row."""
     (x,), t = inputs, step.types[0]
     if step.forms[0] != RAGGED or open_dims(t) != [0] or step.attrs["dim"] != 0 or step.attrs["reverse"]:
@@ -243,7 +243,7 @@ def cumsum(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("matmul")
-def matmul(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def matmul(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """A vector times the rows of each sample."""
     a, b = inputs
     ta, tb = step.types
@@ -261,7 +261,7 @@ def matmul(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("scaled_dot_product_attention")
-def attention(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def attention(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Of each sample's own queries and keys."""
     q, k, v, mask, scale = inputs
     if mask is not None or step.forms[:3] != [RAGGED] * 3 or isinstance(scale, SizeExpr):
@@ -284,7 +284,7 @@ def attention(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 
 
 @own_rule("cross_entropy")
-def cross_entropy(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def cross_entropy(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Of each sample's own scores: one choice, or one for each row."""
     logits, target, ignore = inputs
     t, dim, reduction = step.types[0], step.attrs["dim"], step.attrs["reduction"]
@@ -324,7 +324,7 @@ def _in_class(target: Array, rows: Rows) -> Array:
 
 
 @own_rule("lstm_sequence", "gru_sequence", "rnn_sequence")
-def sequence(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def sequence(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """All sequences side by side, packed as ragged tensors are: the longest first."""
     x, *others, _ = inputs
     t = step.types[0]

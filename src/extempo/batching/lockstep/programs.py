@@ -21,12 +21,12 @@ from ...errors import ExtempoError
 from ...nn.module import Module
 from ..cell_tracer import Declined
 from ..op_kinds import kinds_of_weight
-from .arguments import Arguments
+from .arguments import SampleArguments
 from .estimates import seconds
 from .lanes import Lanes
 from .rules import NoRule
 from .run import Columns, run_program
-from .trace import SampleProgram, Sizes, number_name
+from .trace import SampleProgram, SampleSizes, number_name
 
 _CALLS_BEFORE = 1  # of a function, that are recorded before it is traced
 _MOST_PROGRAMS = 4  # of one function: sizes that decide which way it takes, inputs of other types
@@ -108,7 +108,7 @@ def in_lockstep(
     known.n_calls += 1
     if known.n_calls <= _CALLS_BEFORE or (known.n_failures >= _MOST_FAILURES and not known.has_programs()):
         return None
-    arguments = Arguments(samples)
+    arguments = SampleArguments(samples)
     if not arguments.columns:
         return None
     try:
@@ -152,7 +152,7 @@ def _identity(fn: Any, kwargs: dict[str, Any]) -> list[Any]:
 
 
 def _ran(
-    known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], arguments: Arguments, prefers: Prefers
+    known: OfCode, fn: Callable[..., Any], kwargs: dict[str, Any], arguments: SampleArguments, prefers: Prefers
 ) -> Outcome | None:
     function = _function(known, _identity(fn, kwargs))
     columns = arguments.columns
@@ -189,7 +189,7 @@ def _ran(
 class Given(NamedTuple):
     """What samples are given."""
 
-    arguments: Arguments
+    arguments: SampleArguments
     tracked: tuple[bool, ...]
     shapes: list[list[tuple[int, ...]]]  # of each input, those of all samples
 
@@ -225,7 +225,7 @@ def _new_program(
     """A program that holds for the largest of the samples that are left; an empty one may have no way of its own."""
     before = function.shapes.get(key, [])
     shapes = function.shapes[key] = [*before, *zip(*given.shapes, strict=True)][-_SHAPES_KEPT:]
-    sizes = Sizes(list(zip(*shapes, strict=True)))
+    sizes = SampleSizes(list(zip(*shapes, strict=True)))
     others = [program for program in function.programs if program.key == key]
     largest = max(left.tolist(), key=given.extent)
     own = sizes.of([[column[largest]] for column in given.shapes])

@@ -31,7 +31,7 @@ from ...ragged_tensors.tensor import RaggedTensor
 from ..kinds import Input
 from ..sizes.by_rows import _attrs_of_rows, _is_by_rows, _row_attrs
 from .lanes import Lanes
-from .steps import Rule, Step, is_each
+from .steps import LaneStep, Rule, is_each
 from .values import RAGGED, SHARED, UNIFORM, apart, open_dims, together, with_rows
 
 
@@ -43,7 +43,7 @@ class NotNow(NoRule):
     """It does not with these values; it may with others."""
 
 
-def chosen(step: Step) -> Rule:
+def chosen(step: LaneStep) -> Rule:
     """Who runs a step."""
     from .loops import LOOPS
     from .own_rules import OWN_RULES
@@ -68,7 +68,7 @@ def chosen(step: Step) -> Rule:
     return ragged
 
 
-def shared(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def shared(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """An op on what all samples share."""
     return apply(step.op, tuple(inputs), step.attrs) if step.op is not Detach else inputs[0].detach()
 
@@ -76,7 +76,7 @@ def shared(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
 # ---- numbers and shapes
 
 
-def number_tensor(step: Step, lanes: Lanes, x: SizeExpr) -> Tensor:
+def number_tensor(step: LaneStep, lanes: Lanes, x: SizeExpr) -> Tensor:
     """A size of each sample as a tensor that gives way to others as a number would."""
     values = lanes.numbers(x)
     d: dtype = int64 if values.dtype.kind in "iu" else get_default_dtype()
@@ -106,7 +106,7 @@ def spread_to(x: Tensor, shape: tuple[int, ...], t: TensorType, lanes: Lanes) ->
 # ---- elements by themselves
 
 
-def elementwise(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def elementwise(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Elements of all samples by themselves."""
     if step.cache is None:
         step.cache = _preparations(step)
@@ -116,7 +116,7 @@ def elementwise(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
     return with_rows(made, step.type, lanes) if step.out_forms[0] == RAGGED else made
 
 
-def _preparations(step: Step) -> list[tuple[int, Callable[[Any, Lanes], Any]]]:
+def _preparations(step: LaneStep) -> list[tuple[int, Callable[[Any, Lanes], Any]]]:
     """What is to be done to which inputs so that they broadcast with all samples."""
     compute = _compute_dtype(step.op, tuple(step.types), step.attrs)
     found: list[tuple[int, Callable[[Any, Lanes], Any]]] = []
@@ -164,7 +164,7 @@ def _with_ones(x: Tensor, lanes: Lanes, shape: tuple[int, ...]) -> Tensor:
 # ---- one shape in all samples
 
 
-def uniform(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def uniform(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """By the op's batching rule; most often that is the op itself with one more dimension."""
     if step.cache is None:
         step.cache = _rows_of_samples(step)
@@ -186,13 +186,13 @@ def uniform(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
         return run_batched(level, step.op, tuple(given), step.attrs, batched, tuple(step.types), step.type)
 
 
-def _rows_of_samples(step: Step) -> tuple[dict[str, Any]] | tuple[()]:
+def _rows_of_samples(step: LaneStep) -> tuple[dict[str, Any]] | tuple[()]:
     """The attributes of the op with one more dimension, if that is all there is to it."""
     which = tuple([i for i, form in enumerate(step.forms) if form == UNIFORM])
     return _direct(step, step.types, step.attrs, which) and (_attrs_of_rows(step.op, step.attrs, 0),)
 
 
-def _direct(step: Step, types: list[Any], row_attrs: dict[str, Any], which: tuple[int, ...]) -> Any:
+def _direct(step: LaneStep, types: list[Any], row_attrs: dict[str, Any], which: tuple[int, ...]) -> Any:
     slots = tuple([None if i in which or isinstance(t, TensorType) else (step.inputs[i],) for i, t in enumerate(types)])
     if any(isinstance(step.inputs[i], SizeExpr) for i in which):
         return ()
@@ -202,7 +202,7 @@ def _direct(step: Step, types: list[Any], row_attrs: dict[str, Any], which: tupl
 # ---- rows of each sample's own
 
 
-def ragged(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def ragged(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """Row by row where the op treats rows by themselves, else by the op's ragged rule."""
     if step.cache is None:
         step.cache = _by_rows(step)
@@ -216,7 +216,7 @@ def ragged(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
         return made
 
 
-def _by_rows(step: Step) -> bool:
+def _by_rows(step: LaneStep) -> bool:
     """Whether the open dimension is the first of all that have it, and rows of it are treated by themselves."""
     ragged_inputs = tuple([i for i, form in enumerate(step.forms) if form == RAGGED])
     types = [step.types[i] for i in ragged_inputs]
@@ -235,7 +235,7 @@ def _by_rows(step: Step) -> bool:
     return bool(_direct(step, rows, attrs, ragged_inputs))
 
 
-def _on_rows(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def _on_rows(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     given = [x._flat if isinstance(x, RaggedTensor) else x for x in inputs]
     rows = next(x for x in inputs if isinstance(x, RaggedTensor))
     attrs = step.attrs
@@ -245,7 +245,7 @@ def _on_rows(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
     return tuple(map(rows.like, made)) if isinstance(made, tuple) else rows.like(made)
 
 
-def _lifted(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def _lifted(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     if is_symbolic(step.attrs) or any(isinstance(x, SizeExpr) for x in inputs) or RAGGED not in step.forms:
         raise NoRule("sizes of its own")
     made = lifted(step.op, tuple(inputs), _attrs_of_rows(step.op, step.attrs, lanes.n))
@@ -271,7 +271,7 @@ def _check(made: Any, t: Any, lanes: Lanes) -> None:
 # ---- one sample after the other
 
 
-def each(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def each(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """The op for one sample after the other."""
     columns = [
         lanes.numbers(x).tolist() if isinstance(x, SizeExpr) else apart(x, form, lanes.n)

@@ -13,10 +13,10 @@ from ...symbolic.sym_int import kind_of
 from .lanes import Lanes
 from .values import EACH, SHARED, UNIFORM, form_of
 
-Rule = Callable[["Step", Lanes, list[Any]], Any]
+Rule = Callable[["LaneStep", Lanes, list[Any]], Any]
 
 
-class Step:
+class LaneStep:
     """One node: what it reads, how those values and its results are held, and who runs it."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Step:
 class Steps:
     """A graph as steps. `shared`: of each input whether all samples share it."""
 
-    def __init__(self, graph: Graph, shared: Sequence[bool], choose: Callable[[Step], Rule]) -> None:
+    def __init__(self, graph: Graph, shared: Sequence[bool], choose: Callable[[LaneStep], Rule]) -> None:
         self.slots: dict[Node, int] = {}
         self.forms: dict[Node, Any] = {}
         self._choose = choose
@@ -85,8 +85,8 @@ class Steps:
         self.forms[node] = forms if node.type is types else forms[0]
         return self.slots[node]
 
-    def _step(self, node: Node) -> Step:
-        step = Step()
+    def _step(self, node: Node) -> LaneStep:
+        step = LaneStep()
         step.op, step.attrs, step.inputs = node.op, node.attrs, node.inputs
         step.type, step.where = node.type, node.where
         step.reads, step.forms, step.types, step.cache, step.graphs = [], [], [], None, {}
@@ -131,7 +131,7 @@ class Steps:
                 slots[slot] = None
         return [slots[slot] for slot in self.outputs]
 
-    def every(self) -> Iterator[Step]:
+    def every(self) -> Iterator[LaneStep]:
         """All steps that run an op, those of loops as well."""
         for step in self.steps:
             if step.graphs:
@@ -141,10 +141,10 @@ class Steps:
                 yield step
 
 
-def _picked(step: Step, lanes: Lanes, inputs: list[Any]) -> Any:
+def _picked(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     return inputs[0][step.attrs["index"]]
 
 
-def is_each(step: Step) -> bool:
+def is_each(step: LaneStep) -> bool:
     """Whether values are lists."""
     return EACH in step.forms or EACH in step.out_forms

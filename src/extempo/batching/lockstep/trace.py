@@ -28,14 +28,14 @@ from ..kinds import Input
 from ..purity_guards import PurityGuards
 from ..read_search import attributes_of, searched
 from ..signatures import objects, rebuilder, structure_of
-from .arguments import Arguments, Unread
+from .arguments import SampleArguments, Unread
 from .lanes import Lanes
 from .loops import least_turns
 from .rules import chosen, each
 from .steps import Steps
 
 
-class SampleTracer(ProgramTracer):
+class LockstepTracer(ProgramTracer):
     """Everything that a sample computes is part of the graph, constants as well: they may be written between calls."""
 
     def _is_constant(self, op: Any, inputs: Any, attrs: Any) -> bool:
@@ -43,7 +43,7 @@ class SampleTracer(ProgramTracer):
 
 
 class Decisions(SizeLog):
-    """Sizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
+    """SampleSizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
 
     That a size is not 1 is none there: what rules then give, a dimension of that size, is right for 1 as well.
     """
@@ -60,7 +60,7 @@ class Decisions(SizeLog):
         return answer
 
 
-class Sizes:
+class SampleSizes:
     """Which sizes of the inputs are each sample's own, and which of them are always equal."""
 
     def __init__(self, shapes: Sequence[Sequence[tuple[int, ...]]]) -> None:
@@ -104,9 +104,9 @@ class SampleProgram:
         self,
         call: Any,
         fn: Any,
-        arguments: Arguments,
+        arguments: SampleArguments,
         tracked: tuple[bool, ...],
-        sizes: Sizes,
+        sizes: SampleSizes,
         key: Any,
         at: dict[str, int] | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class SampleProgram:
         inputs = [Input(t, flag) for t, flag in zip(concrete, tracked, strict=True)]
         proven = self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
         log = Decisions()
-        tracer = SampleTracer(log, {})
+        tracer = LockstepTracer(log, {})
         symbols = []
         for names, dtype in zip(sizes.names, dtypes, strict=True):
             shape: list[Any] = [log.symbol(s, at[s]) if isinstance(s, str) else s for s in names]

@@ -12,10 +12,10 @@ from builtins import isinstance as builtins_isinstance
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, Union  # noqa: F401, UP035 - of jit.annotations
-from weakref import WeakKeyDictionary
 
 from ...core.absent_names import refused
 from ...core.interrupts import block
+from ...core.weak import WeakTable
 from ...errors import ExportError, UnsupportedError
 from ...nn.module import Module
 
@@ -27,7 +27,7 @@ _F = TypeVar("_F")
 _REASON = "Extempo runs your Python as it is; torch.jit.trace(model, example) makes a program of a model"
 
 
-_last_calls: WeakKeyDictionary[Module, Any] = WeakKeyDictionary()  # of scripted modules: arguments, or None before one
+_last_calls: WeakTable[Module, Any] = WeakTable()  # of scripted modules: arguments, or None before one
 
 
 def script(obj: _F, *args: Any, **kwargs: Any) -> _F:

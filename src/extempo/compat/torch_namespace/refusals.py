@@ -57,6 +57,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
         "use torch.from_numpy(numpy.memmap(path, dtype, mode))": "from_file",
         "hash the bytes of x.numpy()": "hash_tensor",
     },
+    "torch.onnx": {"use torch.onnx.export(model, args, f, dynamic_shapes=...)": "ExportableModule InputObserver"},
     "torch.nn.functional": {_FLOAT8: "grouped_mm scaled_grouped_mm scaled_mm", _INTERNAL: "assert_int_or_pair"},
     "torch.nn.utils.parametrize": {
         "copy the module as a whole, copy.deepcopy(module)": "transfer_parametrizations_and_params"

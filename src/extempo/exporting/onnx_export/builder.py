@@ -82,7 +82,7 @@ class Builder:
         self._constants: dict[Any, Value] = {}
         self._sizes: dict[SizeExpr, Value] = {}
         self._shapes: dict[tuple[Any, ...], Value] = {}  # vectors of sizes
-        self._where_sizes: dict[str, tuple[str, int, int]] = {}  # of each named size the input, dimension, what is added
+        self._where_sizes: dict[str, tuple[str, int, int]] = {}  # of each named size its input, dimension, and excess
 
     # ---- names, inputs, constants
 

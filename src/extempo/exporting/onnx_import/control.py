@@ -16,13 +16,13 @@ from .sizes import MAX_BYTES, axis_in
 from .table import Ints, Results, Value, operator
 
 if TYPE_CHECKING:
-    from .graphs import Body, Run
+    from .graphs import GraphBody, Run
 
 OVERHEAD = 256  # bytes of a tensor beside its values
 
 
 @operator("If")
-def if_(condition: Value, *, then_branch: Body, else_branch: Body, scope: Run) -> Results:
+def if_(condition: Value, *, then_branch: GraphBody, else_branch: GraphBody, scope: Run) -> Results:
     """The results of one branch. By `ex.cond`, so that a program keeps both, unless sizes decide."""
     if not isinstance(condition, Tensor):
         return tuple((then_branch if condition.reshape(()) else else_branch).run(scope, ()))
@@ -37,7 +37,7 @@ def if_(condition: Value, *, then_branch: Body, else_branch: Body, scope: Run) -
 
 @operator("Loop")
 def loop(
-    limit: Ints | None = None, condition: Tensor | None = None, *states: Tensor, body: Body, scope: Run
+    limit: Ints | None = None, condition: Tensor | None = None, *states: Tensor, body: GraphBody, scope: Run
 ) -> Results:
     """At most `limit` steps, while the condition holds; states may change their shapes. Then the last states and what
     each step gave beside them, stacked."""
@@ -72,7 +72,7 @@ def loop(
 
 
 def _kept_loop(
-    limit: Ints | None, condition: Tensor | None, states: tuple[Tensor, ...], body: Body, scope: Run
+    limit: Ints | None, condition: Tensor | None, states: tuple[Tensor, ...], body: GraphBody, scope: Run
 ) -> Results:
     """The loop as one that an exported program keeps: states keep their types, and nothing is stacked."""
 
@@ -86,14 +86,14 @@ def _kept_loop(
     return tuple(while_loop(goes_on, run, (ops.tensor(0, dtype=int64), going, *states))[2:])
 
 
-def _never_stops(body: Body) -> bool:
+def _never_stops(body: GraphBody) -> bool:
     """Whether a body hands its condition on as it came, so that the limit alone ends its loop."""
     going, out = body.inputs[1], body.outputs[0]
     handed_on = (s for s in body.steps if s.operator.name == "Identity" and s.outputs == (out,))
     return out == going or any(s.arguments[0].key == going for s in handed_on)
 
 
-def _kept_scan(limit: int, states: tuple[Tensor, ...], body: Body, scope: Run) -> Results:
+def _kept_scan(limit: int, states: tuple[Tensor, ...], body: GraphBody, scope: Run) -> Results:
     """The loop as a scan over the numbers of its steps, which an exported program keeps."""
     n_states = len(states)
 
@@ -113,7 +113,7 @@ def _nothing(declared: Any) -> Tensor:
 
 @operator("Scan")
 def scan_(
-    *values: Tensor, body: Body, num_scan_inputs: int, directions: Ints | None = None,
+    *values: Tensor, body: GraphBody, num_scan_inputs: int, directions: Ints | None = None,
     scan_input_axes: Ints | None = None, scan_input_directions: Ints | None = None,
     scan_output_axes: Ints | None = None, scan_output_directions: Ints | None = None, scope: Run, opset: int,
 ) -> Results:  # fmt: skip
@@ -134,7 +134,7 @@ def scan_(
 
 
 def _scanned(
-    values: Sequence[Tensor], body: Body, num_scan_inputs: int, axes: tuple[Ints | None, ...], scope: Run
+    values: Sequence[Tensor], body: GraphBody, num_scan_inputs: int, axes: tuple[Ints | None, ...], scope: Run
 ) -> tuple[Tensor, ...]:
     scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions = axes
     n_xs = num_scan_inputs

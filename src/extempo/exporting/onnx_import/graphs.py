@@ -33,7 +33,7 @@ _ATTRIBUTES: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "Dtype": (2, lambda a: int(a.i)),
     "str": (3, lambda a: a.s.decode("utf-8", "replace")),
     "Array": (4, lambda a: a.t),
-    "Body": (5, lambda a: a.g),
+    "GraphBody": (5, lambda a: a.g),
     "Floats": (6, lambda a: [float(x) for x in a.floats]),
     "Ints": (7, lambda a: [int(x) for x in a.ints]),
     "Strings": (8, lambda a: [x.decode("utf-8", "replace") for x in a.strings]),
@@ -47,7 +47,7 @@ class Run(NamedTuple):
     training: bool
 
 
-class Argument(NamedTuple):
+class NodeArgument(NamedTuple):
     """An input of a step: its kind, its key ("" where it is absent), and its value if the file has it."""
 
     kind: str
@@ -55,22 +55,22 @@ class Argument(NamedTuple):
     known: Any  # an array for a tensor that arithmetic on sizes may read, numbers for Ints and Floats
 
 
-class Step(NamedTuple):
+class GraphStep(NamedTuple):
     """One node: what to call with what, where results go, and which keys nobody reads after it."""
 
     operator: Operator
     label: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[NodeArgument, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
     opset: int
     drops: tuple[str, ...]
 
 
-class Body:
+class GraphBody:
     """The steps of a graph, with the keys of its inputs and outputs and of what it reads from outside."""
 
-    def __init__(self, name: str, inputs: Sequence[str], outputs: Sequence[str], steps: Sequence[Step]) -> None:
+    def __init__(self, name: str, inputs: Sequence[str], outputs: Sequence[str], steps: Sequence[GraphStep]) -> None:
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -112,7 +112,7 @@ class Body:
         return [values[key] for key in self.outputs]
 
 
-def _told(step: Step, error: ExtempoError) -> ExtempoError:
+def _told(step: GraphStep, error: ExtempoError) -> ExtempoError:
     """The same error with the node that it rose in; an inner node's own word stands."""
     text = str(error)
     if text.startswith("from_onnx: "):
@@ -124,17 +124,17 @@ def _told(step: Step, error: ExtempoError) -> ExtempoError:
         return ExtempoError(message)
 
 
-def keys_read(step: Step) -> Iterable[str]:
+def keys_read(step: GraphStep) -> Iterable[str]:
     """The keys that a step reads, those of its bodies included."""
     yield from (a.key for a in step.arguments if a.key and (a.known is None or a.kind in TENSOR_KINDS))
     for value in step.attributes.values():
-        if isinstance(value, Body):
+        if isinstance(value, GraphBody):
             yield from value.free
 
 
-def _with_drops(steps: Sequence[Step], kept: set[str]) -> list[Step]:
+def _with_drops(steps: Sequence[GraphStep], kept: set[str]) -> list[GraphStep]:
     later = set(kept)
-    found: list[Step] = []
+    found: list[GraphStep] = []
     for step in reversed(steps):
         used = {*keys_read(step), *(key for key in step.outputs if key)}
         found.append(step._replace(drops=tuple(sorted(used - later))))
@@ -152,7 +152,7 @@ def as_tensor(value: Any) -> Any:
     return from_array(value if value.dtype == bool else value.astype(np.int64))
 
 
-def _results(step: Step, run: Run) -> tuple[Any, ...]:
+def _results(step: GraphStep, run: Run) -> tuple[Any, ...]:
     values, op = run.values, step.operator
     if op.name in RULES:
         found = on_host(RULES[op.name], [_array(a, values) for a in step.arguments], step.attributes)
@@ -167,14 +167,14 @@ def _results(step: Step, run: Run) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
-def _array(argument: Argument, values: Mapping[str, Any]) -> Any:
+def _array(argument: NodeArgument, values: Mapping[str, Any]) -> Any:
     """An input as an array, if it is one or known to be one."""
     if argument.known is None:
         return values.get(argument.key)
     return argument.known if argument.kind in TENSOR_KINDS else np.array(argument.known, np.int64)
 
 
-def _argument(argument: Argument, values: Mapping[str, Any]) -> Any:
+def _argument(argument: NodeArgument, values: Mapping[str, Any]) -> Any:
     kind, key, known = argument
     if not key:
         return None
@@ -212,7 +212,7 @@ class Names:
         return None
 
 
-class Builder:
+class ModuleBuilder:
     """Makes the steps of a model, and gathers what its values are known to be."""
 
     def __init__(self, model: Any, directory: str | None) -> None:
@@ -227,7 +227,7 @@ class Builder:
         opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.body = self.graph(model.graph, Names(None, opsets, {}))
 
-    def graph(self, graph: Any, names: Names) -> Body:
+    def graph(self, graph: Any, names: Names) -> GraphBody:
         """The body of a graph whose names are to be put into `names`."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -238,10 +238,10 @@ class Builder:
         for name, tensor in held.items():
             self.initial[self._define(names, name)] = array_of(tensor, self._directory)
         inputs = [self._define(names, i.name) for i in graph.input if i.name not in held]
-        steps: list[Step] = []
+        steps: list[GraphStep] = []
         self._nodes(graph.node, names, steps)
         outputs = [self._read(names, o.name, f"the graph {graph.name!r}", "Tensor") for o in graph.output]
-        body = Body(graph.name, inputs, outputs, steps)
+        body = GraphBody(graph.name, inputs, outputs, steps)
         body.output_types = [o.type for o in graph.output]
         self._depth -= 1
         return body
@@ -266,7 +266,7 @@ class Builder:
         self.uses.setdefault(key, set()).add(kind)
         return key
 
-    def _nodes(self, nodes: Iterable[Any], names: Names, steps: list[Step]) -> None:
+    def _nodes(self, nodes: Iterable[Any], names: Names, steps: list[GraphStep]) -> None:
         for node in nodes:
             function = self._functions.get((node.domain, node.op_type))
             if function is not None:
@@ -282,7 +282,7 @@ class Builder:
             else:
                 steps.append(self._step(node, names))
 
-    def _inline(self, node: Any, function: Any, names: Names, steps: list[Step]) -> None:
+    def _inline(self, node: Any, function: Any, names: Names, steps: list[GraphStep]) -> None:
         """The nodes of a function that the file defines, in place of a call of it."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -321,7 +321,7 @@ class Builder:
             )
         self.constants[self._define(names, node.output[0])] = array
 
-    def _step(self, node: Any, names: Names) -> Step:
+    def _step(self, node: Any, names: Names) -> GraphStep:
         op = _operator(node)
         label = _label(node)
         opset = names.opsets.get("", names.opsets.get("ai.onnx", 0))
@@ -343,10 +343,10 @@ class Builder:
             key = self._read(names, name, label, kind) if name else ""
             if not key and i < op.n_required:
                 raise FileFormatError(f"from_onnx: {label}: its input {i} may not be left out")
-            arguments.append(Argument(kind, key, self._known(key, kind)))
+            arguments.append(NodeArgument(kind, key, self._known(key, kind)))
         attributes = self._attributes(node, op, names, label)
         outputs = tuple(self._define(names, name) if name else "" for name in node.output)
-        return Step(op, label, tuple(arguments), outputs, attributes, opset, ())
+        return GraphStep(op, label, tuple(arguments), outputs, attributes, opset, ())
 
     def _known(self, key: str, kind: str) -> Any:
         """What the file says the value is: for numbers always, for tensors only of int64, which may be sizes."""
@@ -370,7 +370,7 @@ class Builder:
                     "convert the file with onnx.version_converter.convert_version(model, 21)"
                 )
             value = _value(node, spec, a)
-            if spec.kind == "Body":
+            if spec.kind == "GraphBody":
                 value = self.graph(value, Names(names, names.opsets, names.attributes))
             elif spec.kind == "Array":
                 value = array_of(value, self._directory)

@@ -14,14 +14,14 @@ from ...core.wording import converted_to, counted, did_you_mean
 from ...errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ...nn.module import Module
 from ...nn.parameter import Parameter
-from .graphs import Builder, Run, as_tensor
+from .graphs import ModuleBuilder, Run, as_tensor
 from .reading import element_type, read_model
 from .table import TENSOR_KINDS
 
 __all__ = ["OnnxModule", "from_onnx"]
 
 
-class Input(NamedTuple):
+class ModuleInput(NamedTuple):
     """An input as the file declares it; a size is a number, a name for one that is open, or None."""
 
     name: str
@@ -62,7 +62,7 @@ def from_onnx(f: Any, trainable: Collection[str] | Callable[[str], bool] | None 
     tensor([3., 3.])
     """
     model, directory = read_model(f)
-    return OnnxModule(Builder(model, directory), model, trainable)
+    return OnnxModule(ModuleBuilder(model, directory), model, trainable)
 
 
 class OnnxModule(Module):
@@ -72,7 +72,9 @@ class OnnxModule(Module):
     that a module cannot have (it is empty, or that of a method) gets an underscore.
     """
 
-    def __init__(self, builder: Builder, model: Any, trainable: Collection[str] | Callable[[str], bool] | None) -> None:
+    def __init__(
+        self, builder: ModuleBuilder, model: Any, trainable: Collection[str] | Callable[[str], bool] | None
+    ) -> None:
         super().__init__()
         self._body = builder.body
         held = set(builder.initial)
@@ -147,7 +149,7 @@ class OnnxModule(Module):
             self._check(known[name], value, sizes)
         return given
 
-    def _check(self, spec: Input, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
+    def _check(self, spec: ModuleInput, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
         if not isinstance(value, Tensor):
             hint = "; pass ex.from_numpy(x)" if isinstance(value, np.ndarray) else "; pass ex.tensor(x)"
             raise DtypeError(f"OnnxModule: the input {spec} must be a tensor, got {type(value).__name__}{hint}")
@@ -173,7 +175,7 @@ class OnnxModule(Module):
             elif expected is not None and n != expected:
                 raise ShapeError(f"OnnxModule: the input {spec}: size {i} must be {expected}, got shape {shape}")
 
-    def _was_converted_to(self, found: dtype, spec: Input) -> bool:
+    def _was_converted_to(self, found: dtype, spec: ModuleInput) -> bool:
         """Whether the whole module was: `model.half()` takes halves."""
         if not (found.is_floating_point and spec.dtype.is_floating_point):
             return False
@@ -184,7 +186,7 @@ class OnnxModule(Module):
         return f"{', '.join(map(str, self._inputs))} -> {', '.join(self.output_names)}"
 
 
-def _declared(value: Any) -> Input:
+def _declared(value: Any) -> ModuleInput:
     """An input of the file."""
     if value.type.WhichOneof("value") != "tensor_type":
         raise UnsupportedError(
@@ -197,12 +199,14 @@ def _declared(value: Any) -> Input:
     except UnsupportedError as error:
         raise UnsupportedError(f"from_onnx: the input {value.name!r}: {error}") from None
     if not of_tensor.HasField("shape"):
-        return Input(value.name, found, None)
+        return ModuleInput(value.name, found, None)
     sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in of_tensor.shape.dim]
-    return Input(value.name, found, tuple(sizes))
+    return ModuleInput(value.name, found, tuple(sizes))
 
 
-def _chooser(trainable: Collection[str] | Callable[[str], bool] | None, builder: Builder) -> Callable[[str], bool]:
+def _chooser(
+    trainable: Collection[str] | Callable[[str], bool] | None, builder: ModuleBuilder
+) -> Callable[[str], bool]:
     """Which initializers are trained; a name that is none of them is an error."""
     if trainable is None:
         return lambda name: True

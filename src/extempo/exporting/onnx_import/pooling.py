@@ -13,7 +13,7 @@ from ...nn import functional as F
 from .arranging import index_grid
 from .sizes import check_size
 from .table import Ints, Results, operator
-from .windows import Windows, spatial, taps, windows_of
+from .windows import WindowOptions, spatial, taps, windows_of
 
 _MAX_POOLS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE_POOLS = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
@@ -24,7 +24,7 @@ def _check_dimensions(n: int) -> None:
         raise UnsupportedError(f"pools have 1 to 3 spatial dimensions here, this one has {n}; fold some into others")
 
 
-def _counts(sizes: Sequence[int], at: Windows, ceil_mode: int) -> tuple[list[int], list[int]]:
+def _counts(sizes: Sequence[int], at: WindowOptions, ceil_mode: int) -> tuple[list[int], list[int]]:
     """How many windows there are along each dimension, and what they reach beyond the padding."""
     counts, more = [], []
     for size, e, s, b, a in zip(sizes, at.extent, at.stride, at.before, at.after, strict=True):

@@ -80,7 +80,7 @@ def _activations(names: Sequence[str], alpha: Sequence[float], beta: Sequence[fl
 # ---- what all three share
 
 
-class Options(NamedTuple):
+class RecurrentOptions(NamedTuple):
     """The attributes that all three have, and the number of gates."""
 
     activations: list[str]
@@ -94,7 +94,7 @@ class Options(NamedTuple):
 
 
 def _layers(
-    w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None, options: Options, defaults: list[str]
+    w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None, options: RecurrentOptions, defaults: list[str]
 ) -> list[Layer]:
     if options.direction not in DIRECTIONS:
         raise ArgumentError(f"direction must be one of {', '.join(DIRECTIONS)}, got {options.direction!r}")
@@ -181,7 +181,7 @@ def _packed(x: Tensor, layer: Layer, lengths: list[int] | None, states: States, 
 def _stepwise(
     x: Tensor, layer: Layer, lengths: list[int] | None, states: States, step: OneStep
 ) -> tuple[Tensor, States]:
-    """Step after step; a sequence that is not there yet, or no more, keeps its state and gives zeros."""
+    """GraphStep after step; a sequence that is not there yet, or no more, keeps its state and gives zeros."""
     ends = None if lengths is None else ops.tensor(lengths).unsqueeze(1)
     given = F.linear(x, layer.w, layer.w_bias)
     outputs = [ops.zeros_like(states[0])] * x.shape[0]
@@ -224,7 +224,7 @@ def rnn(
     hidden_size: int | None = None, layout: int = 0,
 ) -> Results:  # fmt: skip
     """h = f(W x + R h + b)."""
-    options = Options(
+    options = RecurrentOptions(
         activations or [], activation_alpha or [], activation_beta or [], clip, direction, hidden_size, layout, 1
     )
     layers = _layers(w, r, b, None, options, ["tanh"])
@@ -251,7 +251,7 @@ def gru(
     hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
 ) -> Results:  # fmt: skip
     """Gates z, r, h; the reset gate stands before or after the product with R."""
-    options = Options(
+    options = RecurrentOptions(
         activations or [], activation_alpha or [], activation_beta or [], clip, direction, hidden_size, layout, 3
     )
     layers = _layers(w, r, b, None, options, ["sigmoid", "tanh"])
@@ -291,7 +291,7 @@ def lstm(
     layout: int = 0,
 ) -> Results:  # fmt: skip
     """Gates i, o, f, c; peepholes let i, o and f read the cell."""
-    options = Options(
+    options = RecurrentOptions(
         activations or [], activation_alpha or [], activation_beta or [], clip, direction, hidden_size, layout, 4
     )
     layers = _layers(w, r, b, p, options, ["sigmoid", "tanh", "tanh"])

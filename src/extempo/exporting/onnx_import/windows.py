@@ -12,7 +12,7 @@ from .arranging import pad_constant
 from .sizes import check_size, same_length
 
 
-class Windows(NamedTuple):
+class WindowOptions(NamedTuple):
     """One entry for each spatial dimension."""
 
     kernel: list[int]
@@ -43,7 +43,7 @@ def spatial(x: Tensor) -> list[int]:
 def windows_of(
     sizes: Sequence[int], kernel: Sequence[int], auto_pad: str, pads: Sequence[int] | None,
     strides: Sequence[int] | None, dilations: Sequence[int] | None,
-) -> Windows:  # fmt: skip
+) -> WindowOptions:  # fmt: skip
     """The windows of a node, its lists checked."""
     n = len(sizes)
     stride, dilation = list(strides or [1] * n), list(dilations or [1] * n)
@@ -66,10 +66,10 @@ def windows_of(
     elif auto_pad != "VALID":
         raise ArgumentError(f"auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, got {auto_pad!r}")
     check_size([size + b + a for size, b, a in zip(sizes, before, after, strict=True)])
-    return Windows(list(kernel), stride, dilation, before, after)
+    return WindowOptions(list(kernel), stride, dilation, before, after)
 
 
-def taps(x: Tensor, at: Windows, counts: Sequence[int]) -> Iterator[Tensor]:
+def taps(x: Tensor, at: WindowOptions, counts: Sequence[int]) -> Iterator[Tensor]:
     """For each place in the kernel what `counts` windows over a padded input read there."""
     for offsets in itertools.product(*map(range, at.kernel)):
         index = [
