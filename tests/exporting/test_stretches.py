@@ -11,7 +11,7 @@ import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
 from extempo.errors import ExtempoError
-from extempo.exporting.stretches import MOST_LAYOUTS, Stretch
+from extempo.exporting.stretches import MOST_LAYOUTS, PlannedStretch
 from extempo.func.tree import leaves
 from extempo.scheduling.request import can_plan
 
@@ -77,7 +77,9 @@ def test_plans_give_the_bits_of_single_ops_at_every_size(name):
 
 
 def stretches_of(program):
-    return [part for bound in program._runner._bound.values() for part in bound.parts or () if type(part) is Stretch]
+    return [
+        part for bound in program._runner._bound.values() for part in bound.parts or () if type(part) is PlannedStretch
+    ]
 
 
 def test_what_can_be_planned_is_one_stretch():

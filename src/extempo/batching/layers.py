@@ -36,7 +36,7 @@ from .sizes.forms import SizedBatch, SizedKind, element_types, no_function
 from .sizes.tape import TapeRunner, elements, on_tape, recorded
 
 
-class Options(NamedTuple):
+class LayerOptions(NamedTuple):
     """What a layer is given besides its sequences."""
 
     names: tuple[str, ...]  # of masks, which are inputs behind the sequences
@@ -47,7 +47,7 @@ class LayerForm(NamedTuple):
     """A call of a layer on sequences, most often one."""
 
     layer: LayerCell
-    options: Options
+    options: LayerOptions
 
     @property
     def family(self) -> Any:
@@ -140,7 +140,7 @@ class LayerCell(Cell):
         self._guards = PurityGuards(module)
         self._states, self._sized = {}, {}
 
-    def _new_state(self, inputs: tuple[Input, ...], grad: bool, options: Options) -> CellState | None:
+    def _new_state(self, inputs: tuple[Input, ...], grad: bool, options: LayerOptions) -> CellState | None:
         module, guards = self.module(), self._guards
         assert guards is not None  # looked at before
         n_sequences = len(inputs) - len(options.names)
@@ -168,7 +168,7 @@ class LayerCell(Cell):
         state.kind, state.rebuild = kind, rebuilder(structure)
         return state
 
-    def _of_one(self, options: Options, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def _of_one(self, options: LayerOptions, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The layer on the sequences of one sample, and what masks it has."""
         n_sequences = len(inputs) - len(options.names)
         masks = dict(zip(options.names, inputs[n_sequences:], strict=True))
@@ -208,7 +208,7 @@ class _Arguments(NamedTuple):
     n_sequences: int
     fixed: tuple[tuple[str, Any], ...] = ()  # what must have these values, if anything
 
-    def taken_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], Options] | None:
+    def taken_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], LayerOptions] | None:
         """Sequences and masks, and what else there is; None for a call that cannot be one on ragged tensors."""
         if len(args) > len(self.names):
             return None
@@ -230,7 +230,7 @@ class _Arguments(NamedTuple):
         flags = [_FLAGS[name] for name in masks]
         if any(value is True and name in _FLAGS.values() and name not in flags for name, value in others):
             return None  # there must be a mask, which the layer itself says
-        return tensors, Options(tuple(masks), tuple(others))
+        return tensors, LayerOptions(tuple(masks), tuple(others))
 
 
 _OF_RECURRENT = _Arguments(("input",), 1)

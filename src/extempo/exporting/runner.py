@@ -27,7 +27,7 @@ from .control_flow import cond, scan, while_loop
 from .planned_loops import planned_scan, planned_while
 from .size_families import Known, SizeFamily
 from .sizes import SizeExpr, at_sizes, is_symbolic
-from .stretches import Stretch, in_stretches
+from .stretches import PlannedStretch, in_stretches
 from .view_checks import CHECKED, check_view
 
 Values = tuple[Any, ...]
@@ -58,7 +58,7 @@ class BoundSteps:
         self.slots = slots
         self.checked = False  # whether its views were seen to lie inside their tensors
         self.types: dict[int, Any] = {}  # of slots, as the first run has shown
-        self.parts: list[Step | Stretch] | None = None  # the steps, with stretches for all that plans can run
+        self.parts: list[Step | PlannedStretch] | None = None  # the steps, with stretches for all that plans can run
         self.constants: list[Any] = []  # leaves that belong to the program, as they were in the first run
         self.folded: dict[int, Any] = {}  # what the first run has computed from them alone, by slot
         self.left: list[Step] = []  # the other steps
@@ -224,13 +224,13 @@ class GraphRunner:
                     break
         return self._families.get(others)
 
-    def _parts_at(self, bound: BoundSteps, parts: Sequence[Step | Stretch]) -> list[Step | Stretch]:
+    def _parts_at(self, bound: BoundSteps, parts: Sequence[Step | PlannedStretch]) -> list[Step | PlannedStretch]:
         """The parts of a graph at other sizes."""
         steps, constants = {step.first: step for step in bound.steps}, self._constants_of(bound)
-        made: list[Step | Stretch] = []
+        made: list[Step | PlannedStretch] = []
         for part in parts:
-            if isinstance(part, Stretch):
-                made.append(Stretch([steps[step.first] for step in part.steps], constants, part.writes))
+            if isinstance(part, PlannedStretch):
+                made.append(PlannedStretch([steps[step.first] for step in part.steps], constants, part.writes))
             else:
                 made.append(steps[part.first])
         return made
@@ -261,7 +261,7 @@ class GraphRunner:
         for slot, value in bound.folded.items():
             slots[slot] = value
         for part in bound.parts:
-            if type(part) is not Stretch:
+            if type(part) is not PlannedStretch:
                 self._run_part(part, slots, sizes)  # type: ignore[arg-type] # it is a step
             elif not part.run(slots):
                 self._run_steps(part.steps, slots, sizes)
@@ -286,7 +286,9 @@ class GraphRunner:
             return planned_scan(body, sizes, inputs, counts, attrs["reverse"])
         return None
 
-    def only_stretch(self, values: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Stretch, dict[int, Any]] | None:
+    def only_stretch(
+        self, values: Sequence[Any], sizes: Mapping[str, int]
+    ) -> tuple[PlannedStretch, dict[int, Any]] | None:
         """The stretch that is all of the graph at sizes that it has run at, and what is folded; None if there is more.
 
         None also if there is no plan yet, or not for these values of leaves that belong to the program.
@@ -295,7 +297,7 @@ class GraphRunner:
         parts = bound.parts
         if parts is None or len(parts) != 1 or not self._has_constants(bound, values):
             return None
-        return (parts[0], bound.folded) if isinstance(parts[0], Stretch) else None
+        return (parts[0], bound.folded) if isinstance(parts[0], PlannedStretch) else None
 
     def _has_constants(self, bound: BoundSteps, values: Sequence[Any]) -> bool:
         """Whether the leaves that belong to the program are those that it was planned with."""
@@ -386,8 +388,8 @@ def _results(step: Step) -> range:
     return range(step.first, step.first + max(1, step.n_results))
 
 
-def _has_plan(part: Step | Stretch) -> bool:
-    return not isinstance(part, Stretch) or len(part.planned) == 1
+def _has_plan(part: Step | PlannedStretch) -> bool:
+    return not isinstance(part, PlannedStretch) or len(part.planned) == 1
 
 
 def required(inputs: tuple[Any, ...], messages: Sequence[str]) -> Any:

@@ -16,7 +16,7 @@ from ..core.graph import Node
 from ..core.trace_tree import LeafKind
 from ..scheduling.request import Request, Resizing, Unplannable, resizing
 from .sizes import MAX_SIZE, Opaque, SizeExpr, at_sizes
-from .stretches import PlannedLayout, Stretch, StretchTrace, planning
+from .stretches import PlannedLayout, PlannedStretch, StretchTrace, planning
 
 MOST_KERNELS = 4  # times that LLVM is waited for while a range is planned
 
@@ -36,12 +36,14 @@ class SizeFamily:
         """`interval`: the sizes at which all numbers are affine."""
         self._interval = interval
         parts = enumerate(known.parts)
-        self._stretches = [(i, _ResizedStretch(p, known, name, interval)) for i, p in parts if isinstance(p, Stretch)]
+        self._stretches = [
+            (i, _ResizedStretch(p, known, name, interval)) for i, p in parts if isinstance(p, PlannedStretch)
+        ]
 
     @classmethod
     def of(cls, known: Known, name: str) -> SizeFamily | None:
         """None where something is not affine in that size, or there is no stretch."""
-        steps = [step for part in known.parts for step in (part.steps if isinstance(part, Stretch) else (part,))]
+        steps = [step for part in known.parts for step in (part.steps if isinstance(part, PlannedStretch) else (part,))]
         numbers = [i for step in steps for i in step.node.inputs if not isinstance(i, Node)]
         lines = _StraightLines(known.sizes, name)
         try:
@@ -49,7 +51,7 @@ class SizeFamily:
                 lines.of(size)
         except ValueError:
             return None
-        has_plans = any(isinstance(part, Stretch) for part in known.parts)
+        has_plans = any(isinstance(part, PlannedStretch) for part in known.parts)
         return cls(known, name, range(lines.low, lines.high + 1)) if has_plans else None
 
     def give_plans(self, size: int, parts: Sequence[Any]) -> bool:
@@ -68,7 +70,7 @@ class SizeFamily:
 class _ResizedStretch:
     """One stretch at every size."""
 
-    def __init__(self, stretch: Stretch, known: Known, name: str, interval: range) -> None:
+    def __init__(self, stretch: PlannedStretch, known: Known, name: str, interval: range) -> None:
         self._stretch = stretch
         self._interval = interval
         self._layout: PlannedLayout = stretch.planned[0]
@@ -99,7 +101,7 @@ class _ResizedStretch:
                     raise Unplannable("a type is not what the program says")
         return trace.request(stretch.writes)
 
-    def layout(self, size: int, stretch: Stretch) -> PlannedLayout | None:
+    def layout(self, size: int, stretch: PlannedStretch) -> PlannedLayout | None:
         """The plan of the stretch at that size."""
         for _ in range(MOST_KERNELS):  # the first time, unless kernels have to be compiled
             plan = self._range.plan(size, self._layout.request, lambda: True)

@@ -39,7 +39,7 @@ MOST_LAYOUTS = 8  # of the inputs of one stretch
 planning = locks.awaited()  # what planners share is not for several threads
 
 
-class Stretch:
+class PlannedStretch:
     """Steps that run as one plan. `reads`: slots that come from outside; `writes`: those that are needed afterwards."""
 
     __slots__ = ("constants", "drops", "planned", "reads", "reason", "steps", "writes")
@@ -268,18 +268,18 @@ def _has_code(op: type[Op], signature: Any) -> bool:
 
 def in_stretches(
     steps: Sequence[Step], constants: Constants, types: Mapping[int, TensorType], outputs: Sequence[int]
-) -> list[Step | Stretch]:
+) -> list[Step | PlannedStretch]:
     """The steps, with a stretch for all that plans can run. `types`: those of all slots, as a run has shown."""
     if not can_plan():
         return list(steps)
-    found: list[Step | Stretch] = []
+    found: list[Step | PlannedStretch] = []
     group: list[Step] = []
     last_read = {slot: i for i, step in enumerate(steps) for slot in step.reads} | dict.fromkeys(outputs, len(steps))
 
     def end_group(at: int) -> None:
         if any(not step.op.aliases_input for step in group):
             writes = [slot for step in group for slot in _results(step) if last_read.get(slot, -1) >= at]
-            found.append(Stretch(group.copy(), constants, writes))
+            found.append(PlannedStretch(group.copy(), constants, writes))
         else:
             found.extend(group)
         group.clear()

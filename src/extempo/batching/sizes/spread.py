@@ -30,7 +30,7 @@ from .tape import recorded
 from .views import Words, beginnings, copy_views, ordered, table_of, words_of
 
 
-class Spread(NamedTuple):
+class ElementSpread(NamedTuple):
     """How one input is repeated to the shape of the result."""
 
     there: Words  # the result's elements among the input's
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
     n_each: int  # elements of the result that are one of the input
 
 
-def spread_of(shape: Sequence[int], wanted: Sequence[int]) -> Spread | None:
+def spread_of(shape: Sequence[int], wanted: Sequence[int]) -> ElementSpread | None:
     """A tensor of this shape, repeated to the wanted one; None if that has too many dimensions."""
     full = (*(1,) * (len(wanted) - len(shape)), *shape)
     steps = [0 if size == 1 else step for size, step in zip(full, row_major_strides(full), strict=True)]
@@ -48,13 +48,13 @@ def spread_of(shape: Sequence[int], wanted: Sequence[int]) -> Spread | None:
     there, back = words_of(wanted, steps), ordered(wanted, [*kept, *repeated])
     if there is None or back is None:
         return None
-    return Spread(there, back, math.prod(shape), math.prod([wanted[d] for d in repeated]))
+    return ElementSpread(there, back, math.prod(shape), math.prod([wanted[d] for d in repeated]))
 
 
 class SpreadInputs:
     """One input of all calls of a batch."""
 
-    def __init__(self, spreads: Sequence[Spread], of_results: Array) -> None:
+    def __init__(self, spreads: Sequence[ElementSpread], of_results: Array) -> None:
         self.counts = np.array([one.n_kept for one in spreads], np.int64)
         self._is_whole = all(one.n_each == 1 for one in spreads)
         self._spreads = spreads
@@ -89,7 +89,7 @@ class ExpandForm(NamedTuple):
     op: type[Op]
     dtype: Any
     tracked: bool
-    spread: Spread
+    spread: ElementSpread
 
     @property
     def family(self) -> Any:
@@ -130,7 +130,7 @@ class BroadcastForm(NamedTuple):
     """An elementwise op on inputs that broadcast."""
 
     kind: OpKind  # of one element
-    spreads: tuple[Spread | None, ...]  # None for a number
+    spreads: tuple[ElementSpread | None, ...]  # None for a number
 
     @property
     def family(self) -> Any:

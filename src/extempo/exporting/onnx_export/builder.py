@@ -1,7 +1,7 @@
 """Builder: makes ONNX nodes by the names of ONNX's operators, as the `onnx` aspects of ops ask for them.
 
-`b.Mul(x, 2.0)` adds a node and gives its result, a `Value`. Inputs are values, numbers (constants of the dtype of the
-other inputs), arrays, sizes of a program, lists (vectors of integers, sizes among them) and None for one left out.
+`b.Mul(x, 2.0)` adds a node and gives its result, an `OnnxValue`. Inputs are values, numbers (constants of the dtype of
+the other inputs), arrays, sizes of a program, lists (vectors of integers, sizes among them) and None for one left out.
 Attributes that are None are left out. Constants and sizes stand in the outermost graph, where inner graphs see them.
 """
 
@@ -34,7 +34,7 @@ class NoForm(Exception):
     """Raised by an aspect: these inputs or attributes have no ONNX form, for this reason."""
 
 
-class Value:
+class OnnxValue:
     """The result of an ONNX node: its name, dtype and, where known, its shape."""
 
     __slots__ = ("array", "dtype", "name", "shape")
@@ -54,7 +54,7 @@ class Value:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"Value({self.name}: {self.dtype}{'' if self.shape is None else list(self.shape)})"
+        return f"OnnxValue({self.name}: {self.dtype}{'' if self.shape is None else list(self.shape)})"
 
 
 class Block:
@@ -62,8 +62,8 @@ class Block:
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
-        self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
+        self.inputs: list[OnnxValue] = []
+        self.outputs: list[OnnxValue] = []
 
 
 class Builder:
@@ -79,9 +79,9 @@ class Builder:
         self._block = self.main
         self._names = set(taken)
         self._count = 0
-        self._constants: dict[Any, Value] = {}
-        self._sizes: dict[SizeExpr, Value] = {}
-        self._shapes: dict[tuple[Any, ...], Value] = {}  # vectors of sizes
+        self._constants: dict[Any, OnnxValue] = {}
+        self._sizes: dict[SizeExpr, OnnxValue] = {}
+        self._shapes: dict[tuple[Any, ...], OnnxValue] = {}  # vectors of sizes
         self._where_sizes: dict[str, tuple[str, int, int]] = {}  # of each named size its input, dimension, and excess
 
     # ---- names, inputs, constants
@@ -95,9 +95,9 @@ class Builder:
                 self._names.add(made)
                 return made
 
-    def add_input(self, name: str, type_: TensorType) -> Value:
+    def add_input(self, name: str, type_: TensorType) -> OnnxValue:
         """An input of the model; its named sizes are read from it."""
-        value = Value(name, type_.dtype, type_.shape)
+        value = OnnxValue(name, type_.dtype, type_.shape)
         self.main.inputs.append(value)
         for d, size in enumerate(type_.shape):
             if isinstance(size, SizeExpr):
@@ -105,15 +105,15 @@ class Builder:
                 self._where_sizes.setdefault(known, (name, d, added))
         return value
 
-    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Value:
+    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> OnnxValue:
         """A named constant, such as a weight."""
-        made = Value(name, to_dtype(str(array.dtype)), array.shape, array)
+        made = OnnxValue(name, to_dtype(str(array.dtype)), array.shape, array)
         self.initializers.append(
             self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
         )
         return made
 
-    def constant(self, value: Any, d: dtype) -> Value:
+    def constant(self, value: Any, d: dtype) -> OnnxValue:
         """A number or array as a constant of that dtype."""
         array = np.asarray(value).astype(d.numpy) if not isinstance(value, float) else np.asarray(value, d.numpy)
         key = (d, array.shape, array.tobytes())
@@ -124,9 +124,9 @@ class Builder:
 
     # ---- sizes
 
-    def size(self, size: Any) -> Value:
+    def size(self, size: Any) -> OnnxValue:
         """An integer, or a size of the program, as an int64 scalar."""
-        if isinstance(size, Value):
+        if isinstance(size, OnnxValue):
             return size
         size = _plain(size)
         if not isinstance(size, SizeExpr):
@@ -135,13 +135,13 @@ class Builder:
         with self._at(self.head):
             return self.Squeeze(vector, [0])
 
-    def ints(self, sizes: Sequence[Any]) -> Value:
+    def ints(self, sizes: Sequence[Any]) -> OnnxValue:
         """Integers, sizes of the program and int64 scalars, as one vector."""
         sizes = [_plain(s) for s in sizes]
-        if not any(isinstance(s, SizeExpr | Value) for s in sizes):
+        if not any(isinstance(s, SizeExpr | OnnxValue) for s in sizes):
             return self.constant(np.array([int(s) for s in sizes], np.int64), int64)
-        if any(isinstance(s, Value) for s in sizes):
-            parts = [self.Reshape(s, [1]) if isinstance(s, Value) else self._vector(s) for s in sizes]
+        if any(isinstance(s, OnnxValue) for s in sizes):
+            parts = [self.Reshape(s, [1]) if isinstance(s, OnnxValue) else self._vector(s) for s in sizes]
             return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=0)
         found = self._shapes.get(tuple(sizes))
         if found is None:
@@ -151,7 +151,7 @@ class Builder:
             self._shapes[tuple(sizes)] = found
         return found
 
-    def _vector(self, size: Any) -> Value:
+    def _vector(self, size: Any) -> OnnxValue:
         """A size as a vector of one element; computed once, before everything else."""
         if not isinstance(size, SizeExpr):
             return self.constant(np.array([size]), int64)
@@ -161,10 +161,10 @@ class Builder:
                 found = self._sizes[size] = self._computed_size(size)
         return found
 
-    def _computed_size(self, size: SizeExpr) -> Value:
-        total: Value | None = None
+    def _computed_size(self, size: SizeExpr) -> OnnxValue:
+        total: OnnxValue | None = None
         for factors, coefficient in size.terms:
-            term: Value | None = None if coefficient == 1 and factors else self._number(coefficient)
+            term: OnnxValue | None = None if coefficient == 1 and factors else self._number(coefficient)
             for factor in factors:
                 value = self._factor(factor)
                 term = value if term is None else self._arithmetic("Mul", term, value)
@@ -172,13 +172,13 @@ class Builder:
             total = term if total is None else self._arithmetic("Add", total, term)
         return total if total is not None else self._number(0)
 
-    def _number(self, number: Any) -> Value:
+    def _number(self, number: Any) -> OnnxValue:
         return self.constant(np.array([number]), float32 if isinstance(number, float) else int64)
 
-    def _factor(self, factor: str | Opaque) -> Value:
+    def _factor(self, factor: str | Opaque) -> OnnxValue:
         if isinstance(factor, str):
             name, d, added = self._where_sizes[factor]
-            size = self.emit("Shape", Value(name, int64), start=d, end=d + 1)
+            size = self.emit("Shape", OnnxValue(name, int64), start=d, end=d + 1)
             return self.Sub(size, self._number(added)) if added else size
         if factor.sign == "max0":
             return self.Max(self._vector(factor.parts[0]), self._number(0))
@@ -196,7 +196,7 @@ class Builder:
             raise ExportError(f"to_onnx: the size {factor} has no ONNX form; compute it without {factor.sign}")
         return self._arithmetic(kinds[factor.sign], a, b)
 
-    def _arithmetic(self, kind: str, a: Value, b: Value) -> Value:
+    def _arithmetic(self, kind: str, a: OnnxValue, b: OnnxValue) -> OnnxValue:
         if a.dtype is not b.dtype:
             a, b = self.cast(a, float32), self.cast(b, float32)
         return self.emit(kind, a, b)
@@ -232,14 +232,14 @@ class Builder:
         attrs = {k: v for k, v in attrs.items() if v is not None}
         self._block.nodes.append(self._onnx.helper.make_node(kind, names, results, self.name(kind), **attrs))
         dtypes = self._dtypes(kind, like, result, n_results, attrs)
-        made = tuple(Value(n, d) for n, d in zip(results, dtypes, strict=True))
+        made = tuple(OnnxValue(n, d) for n, d in zip(results, dtypes, strict=True))
         return made if n_results > 1 else made[0]
 
     def _like(self, kind: str, inputs: Sequence[Any]) -> dtype:
         """The dtype that numbers among the inputs get."""
         first = 1 if kind in _LIKE_SECOND else 0
         for x in inputs[first:]:
-            if isinstance(x, Value):
+            if isinstance(x, OnnxValue):
                 return x.dtype
         for x in inputs[first:]:
             if isinstance(x, float):
@@ -257,9 +257,9 @@ class Builder:
             return (like, int64)
         return (like,) * n_results
 
-    def value(self, x: Any, like: dtype) -> Value:
+    def value(self, x: Any, like: dtype) -> OnnxValue:
         """An input of a node as a value."""
-        if isinstance(x, Value):
+        if isinstance(x, OnnxValue):
             return x
         if isinstance(x, list | tuple):
             return self.ints(x)
@@ -281,11 +281,11 @@ class Builder:
         if self.opset < opset:
             self.refuse(f"{kind} is part of ONNX from opset {opset} on; say opset_version={opset} or more")
 
-    def cast(self, x: Value, to: dtype) -> Value:
+    def cast(self, x: OnnxValue, to: dtype) -> OnnxValue:
         """Converted, if it has another dtype."""
         if x.dtype is to:
             return x
-        made: Value = self.emit("Cast", x, to=self.element_type(to), result=to)
+        made: OnnxValue = self.emit("Cast", x, to=self.element_type(to), result=to)
         made.shape = x.shape
         return made
 
@@ -293,22 +293,22 @@ class Builder:
         """ONNX's number for a dtype."""
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(d.numpy)))
 
-    def reduce(self, kind: str, x: Value, dims: Sequence[int], keepdim: bool) -> Value:
+    def reduce(self, kind: str, x: OnnxValue, dims: Sequence[int], keepdim: bool) -> OnnxValue:
         """A Reduce operator, whose dimensions are an attribute before opset 18; over none, the value itself."""
         if not dims:
             return x
         if kind in _AXES_SINCE_18 and self.opset < 18:
-            made: Value = self.emit(kind, x, axes=list(dims), keepdims=int(keepdim))
+            made: OnnxValue = self.emit(kind, x, axes=list(dims), keepdims=int(keepdim))
         else:
             made = self.emit(kind, x, list(dims), keepdims=int(keepdim))
         return made
 
-    def matmul(self, x: Value, y: Value) -> Value:
+    def matmul(self, x: OnnxValue, y: OnnxValue) -> OnnxValue:
         """A product of matrices. Batches of an open size are reshaped first and after it.
 
         onnxruntime fuses a Transpose of batch dimensions with a MatMul beside it, and that one divides by a size of 0.
         """
-        made: Value
+        made: OnnxValue
         assert x.shape is not None
         assert y.shape is not None
         is_open = any(isinstance(s, SizeExpr) for s in (*x.shape, *y.shape))
@@ -319,31 +319,31 @@ class Builder:
         made = self.MatMul(self.reshape(x, (1, lead, *x.shape[-2:])), self.reshape(y, (1, lead, *y.shape[-2:])))
         return self.reshape(made, (*x.shape[:-1], y.shape[-1]))
 
-    def ordered(self, x: Value) -> Value:
+    def ordered(self, x: OnnxValue) -> OnnxValue:
         """Fit for operators that compare: bools and narrow integers as int32."""
         return self.cast(x, int32) if x.dtype.category < 2 and x.dtype.itemsize < 4 else x
 
-    def place(self, kind: str, x: Value, dim: Sequence[int], keepdim: bool) -> Value:
+    def place(self, kind: str, x: OnnxValue, dim: Sequence[int], keepdim: bool) -> OnnxValue:
         """ArgMax or ArgMin along one dimension, or of a single number."""
         if not dim:
             return self.full((), 0, int64)
-        made: Value = self.emit(kind, self.ordered(x), axis=dim[0], keepdims=int(keepdim))
+        made: OnnxValue = self.emit(kind, self.ordered(x), axis=dim[0], keepdims=int(keepdim))
         return made
 
-    def taken(self, x: Value, places: Value, dim: Sequence[int], keepdim: bool) -> tuple[Value, Value]:
+    def taken(self, x: OnnxValue, places: OnnxValue, dim: Sequence[int], keepdim: bool) -> tuple[OnnxValue, OnnxValue]:
         """The elements at places that were found along one dimension with keepdim, and those places."""
         if not dim:
             return x, places
         values = self.emit("GatherElements", x, places, axis=dim[0])
         return (values, places) if keepdim else (self.Squeeze(values, dim), self.Squeeze(places, dim))
 
-    def joined(self, indices: Sequence[Value]) -> Value:
+    def joined(self, indices: Sequence[OnnxValue]) -> OnnxValue:
         """Index tensors, broadcast, beside each other in a new last dimension, as GatherND reads them."""
         indices = [self.cast(i, int64) for i in indices]
         zero = self.Mul(indices[0], 0)
         for i in indices[1:]:
             zero = self.Add(zero, self.Mul(i, 0))
-        made: Value = self.Concat(*(self.Unsqueeze(self.Add(i, zero), [-1]) for i in indices), axis=-1)
+        made: OnnxValue = self.Concat(*(self.Unsqueeze(self.Add(i, zero), [-1]) for i in indices), axis=-1)
         return made
 
     def plus(self, a: Any, b: Any) -> Any:
@@ -358,7 +358,7 @@ class Builder:
         """The end of a slice: backwards beyond the first element, a number that no dimension has."""
         return lowest if step < 0 and isinstance(end, int) and end < 0 else end
 
-    def best_places(self, x: Value, k: Any, dim: int, largest: bool) -> Value:
+    def best_places(self, x: OnnxValue, k: Any, dim: int, largest: bool) -> OnnxValue:
         """The indices of the k largest or smallest elements along a dimension, best first; NaN is the largest."""
         if x.dtype.is_floating_point:
             x = _typed_like(self.Where(self.IsNaN(x), self.constant(math.inf, x.dtype), x), x)
@@ -368,17 +368,17 @@ class Builder:
         _, places = self.emit("TopK", self.ordered(x), [k], axis=dim, largest=int(largest), sorted=1, n_results=2)
         return places
 
-    def recurrent(self, kind: str, *inputs: Any) -> tuple[Value, ...]:
+    def recurrent(self, kind: str, *inputs: Any) -> tuple[OnnxValue, ...]:
         """A recurrent layer by ONNX's operator of that name; see `recurrent.sequence`."""
         from .recurrent import sequence
 
         return sequence(self, kind, *inputs)
 
-    def plain(self, x: Value) -> Value:
+    def plain(self, x: OnnxValue) -> OnnxValue:
         """In a dtype that operators which only move elements take: others than the usual ones as int64."""
         return x if x.dtype.is_floating_point or x.dtype is int64 else self.cast(x, int64)
 
-    def scattered(self, x: Value, index: Value, src: Any, dim: int, reduction: str | None) -> Value:
+    def scattered(self, x: OnnxValue, index: OnnxValue, src: Any, dim: int, reduction: str | None) -> OnnxValue:
         """x with src written, or combined, where the index points along a dimension."""
         index = self.cast(index, int64)
         if x.shape == ():
@@ -395,8 +395,8 @@ class Builder:
         return _typed_like(self.emit("ScatterElements", narrow, index, source, axis=dim, reduction=reduction), x)
 
     def window_pads(
-        self, x: Value, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, counts: Any, fill: Any
-    ) -> tuple[Value, list[int]]:
+        self, x: OnnxValue, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, counts: Any, fill: Any
+    ) -> tuple[OnnxValue, list[int]]:
         """The padding at both ends so that there are `counts` windows, as an attribute; what is none is done first."""
         assert x.shape is not None
         highs = []
@@ -414,21 +414,21 @@ class Builder:
         pads = [0, 0, *padding, 0, 0, *highs]
         return self.emit("Pad", x, pads, self.constant(fill, x.dtype)), [0] * (2 * len(highs))
 
-    def full(self, shape: Sequence[Any], value: Any, d: dtype) -> Value:
+    def full(self, shape: Sequence[Any], value: Any, d: dtype) -> OnnxValue:
         """A tensor of one value."""
-        made: Value = self.Expand(self.constant(value, d), list(shape))
+        made: OnnxValue = self.Expand(self.constant(value, d), list(shape))
         made.shape = tuple(shape)
         return made
 
-    def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
+    def reshape(self, x: OnnxValue, shape: Sequence[Any]) -> OnnxValue:
         """The same elements in another shape, sizes of 0 included."""
-        made: Value = self.emit("Reshape", x, list(shape), allowzero=1)
+        made: OnnxValue = self.emit("Reshape", x, list(shape), allowzero=1)
         made.shape = tuple(shape)
         return made
 
-    def range(self, n: Any) -> Value:
+    def range(self, n: Any) -> OnnxValue:
         """0, 1, ... n - 1 as int64."""
-        made: Value = self.Range(self.size(0), self.size(n), self.size(1))
+        made: OnnxValue = self.Range(self.size(0), self.size(n), self.size(1))
         return made
 
     # ---- inner graphs
@@ -451,7 +451,7 @@ class Builder:
     def graph(self, block: Block, name: str) -> Any:
         """A block as an ONNX graph."""
         # A graph gives results of its own nodes only, each once.
-        outputs: list[Value] = []
+        outputs: list[OnnxValue] = []
         own = {n for node in block.nodes for n in node.output}
         for value in block.outputs:
             if value.name not in own or any(value.name == o.name for o in outputs):
@@ -462,16 +462,16 @@ class Builder:
             block.nodes, name, [self._info(v) for v in block.inputs], [self._info(v) for v in outputs]
         )
 
-    def _info(self, value: Value) -> Any:
+    def _info(self, value: OnnxValue) -> Any:
         shape = None if value.shape is None else [s if isinstance(s, int) else str(s) for s in map(_plain, value.shape)]
         return self._onnx.helper.make_tensor_value_info(value.name, self.element_type(value.dtype), shape)
 
 
 def _vector(b: Builder, x: Any) -> Any:
-    return b.reshape(x, (1,)) if isinstance(x, Value) else x
+    return b.reshape(x, (1,)) if isinstance(x, OnnxValue) else x
 
 
-def _typed_like(made: Value, value: Value) -> Value:
+def _typed_like(made: OnnxValue, value: OnnxValue) -> OnnxValue:
     made.shape = value.shape
     return made
 

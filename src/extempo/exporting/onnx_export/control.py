@@ -12,13 +12,13 @@ from ...core.graph import Graph, Node
 from ...core.types import TensorType, bool_, int64
 from ...ops.control_flow import Cond, WhileLoop
 from ..sizes import SizeExpr
-from .builder import Block, Value
+from .builder import Block, OnnxValue
 
 if TYPE_CHECKING:
-    from .walker import Walker
+    from .walker import OnnxWalker
 
 
-def converted(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+def converted(walker: OnnxWalker, node: Node, inputs: list[Any]) -> tuple[OnnxValue, ...]:
     """The results of a node that holds graphs."""
     if node.op is Cond:
         return _cond(walker, node, inputs)
@@ -27,21 +27,21 @@ def converted(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...
     return _scan(walker, node, inputs)
 
 
-def _inside(walker: Walker, graph: Graph, given: list[Value]) -> list[Value]:
+def _inside(walker: OnnxWalker, graph: Graph, given: list[OnnxValue]) -> list[OnnxValue]:
     """The outputs of a graph for these values of its leaves, converted in the current block."""
     outputs = walker.walk(graph, dict(zip(graph.inputs, given, strict=True)))
     return [_typed(v, o.type) for v, o in zip(outputs, graph.outputs, strict=True)]
 
 
-def _typed(value: Value, type_: TensorType) -> Value:
-    return Value(value.name, type_.dtype, type_.shape, value.array)
+def _typed(value: OnnxValue, type_: TensorType) -> OnnxValue:
+    return OnnxValue(value.name, type_.dtype, type_.shape, value.array)
 
 
-def _scalar(walker: Walker, condition: Value) -> Value:
+def _scalar(walker: OnnxWalker, condition: OnnxValue) -> OnnxValue:
     return walker.b.reshape(condition, []) if condition.shape != () else condition
 
 
-def _cond(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+def _cond(walker: OnnxWalker, node: Node, inputs: list[Any]) -> tuple[OnnxValue, ...]:
     b = walker.b
     branches = []
     for key in ("true_graph", "false_graph"):
@@ -51,7 +51,7 @@ def _cond(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
     return _results(walker, node, "If", [_scalar(walker, inputs[0])], then_branch=branches[0], else_branch=branches[1])
 
 
-def _while_loop(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+def _while_loop(walker: OnnxWalker, node: Node, inputs: list[Any]) -> tuple[OnnxValue, ...]:
     b, n = walker.b, node.attrs["n_carried"]
     carried, operands = inputs[:n], inputs[n:]
     first = _scalar(walker, _inside(walker, node.attrs["cond_graph"], [*carried, *operands])[0])
@@ -59,11 +59,11 @@ def _while_loop(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, .
         given = _arguments(walker, block, carried)
         after = _inside(walker, node.attrs["body_graph"], [*given, *operands])
         goes_on = _scalar(walker, _inside(walker, node.attrs["cond_graph"], [*after, *operands])[0])
-        block.outputs = [Value(goes_on.name, bool_, ()), *after]
+        block.outputs = [OnnxValue(goes_on.name, bool_, ()), *after]
     return _results(walker, node, "Loop", [None, first, *carried], body=b.graph(block, b.name("while")))
 
 
-def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
+def _scan(walker: OnnxWalker, node: Node, inputs: list[Any]) -> tuple[OnnxValue, ...]:
     b, n = walker.b, node.attrs["n_carried"]
     end = n + node.attrs["n_xs"]
     carried, xs, operands = inputs[:n], inputs[n:end], inputs[end:]
@@ -76,7 +76,7 @@ def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
         kinds = [TensorType(i.type.shape[1:], i.type.dtype) for i in node.inputs[n:end]]
         slices = [_typed(b.emit("Gather", x, at, axis=0), kind) for x, kind in zip(xs, kinds, strict=True)]
         made = _inside(walker, node.attrs["body_graph"], [*given, *slices, *operands])
-        block.outputs = [Value(b.Identity(block.inputs[1]).name, bool_, ()), *made]
+        block.outputs = [OnnxValue(b.Identity(block.inputs[1]).name, bool_, ()), *made]
     results = _results(walker, node, "Loop", [length, None, *carried], body=b.graph(block, b.name("scan")))
     stacked = []
     for value in results[n:]:
@@ -88,20 +88,20 @@ def _scan(walker: Walker, node: Node, inputs: list[Any]) -> tuple[Value, ...]:
     return (*results[:n], *stacked)
 
 
-def _typed_like(made: Value, value: Value) -> Value:
+def _typed_like(made: OnnxValue, value: OnnxValue) -> OnnxValue:
     made.shape = value.shape
     return made
 
 
-def _arguments(walker: Walker, block: Block, carried: list[Value]) -> list[Value]:
+def _arguments(walker: OnnxWalker, block: Block, carried: list[OnnxValue]) -> list[OnnxValue]:
     """The arguments of a loop's body: the number of the step, whether to go on, and what is carried."""
     b = walker.b
-    given = [Value(b.name("carried"), v.dtype, v.shape) for v in carried]
-    block.inputs = [Value(b.name("step"), int64, ()), Value(b.name("going"), bool_, ()), *given]
+    given = [OnnxValue(b.name("carried"), v.dtype, v.shape) for v in carried]
+    block.inputs = [OnnxValue(b.name("step"), int64, ()), OnnxValue(b.name("going"), bool_, ()), *given]
     return given
 
 
-def _results(walker: Walker, node: Node, kind: str, inputs: list[Any], **graphs: Any) -> tuple[Value, ...]:
+def _results(walker: OnnxWalker, node: Node, kind: str, inputs: list[Any], **graphs: Any) -> tuple[OnnxValue, ...]:
     """Add a node that holds graphs."""
     types = node.type
     made = walker.b.emit(kind, *inputs, n_results=len(types), result=[t.dtype for t in types], **graphs)

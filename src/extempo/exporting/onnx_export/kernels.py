@@ -15,8 +15,8 @@ import numpy as np
 from ...backends.numpy.special import Symbolic
 from ...core.op import REGISTRY
 from ...core.types import bool_, float32, float64
-from .builder import Builder, Value
-from .emitter import Emitter
+from .builder import Builder, OnnxValue
+from .emitter import OnnxEmitter
 
 # NumPy's names where the emitter and the registry have others.
 _UFUNCS: Mapping[str, str] = {
@@ -30,7 +30,7 @@ _UFUNCS: Mapping[str, str] = {
 class Symbol(np.lib.mixins.NDArrayOperatorsMixin, Symbolic):
     """An array that is known only when the ONNX model runs."""
 
-    def __init__(self, e: Emitter, value: Value) -> None:
+    def __init__(self, e: OnnxEmitter, value: OnnxValue) -> None:
         self.e = e
         self.value = value
 
@@ -59,13 +59,13 @@ class Symbol(np.lib.mixins.NDArrayOperatorsMixin, Symbolic):
             return self._made(self.e.b.cast(self.e.b.cast(self.value, float32), float64))
         return self
 
-    def _operand(self, x: Any) -> Value:
+    def _operand(self, x: Any) -> OnnxValue:
         if isinstance(x, Symbol):
             return x.value
         array = np.asarray(x)
         return self.e.b.constant(array, bool_ if array.dtype == np.bool_ else float64)
 
-    def _made(self, value: Value) -> Symbol:
+    def _made(self, value: OnnxValue) -> Symbol:
         return Symbol(self.e, value)
 
     def where(self, condition: Any, x: Any, y: Any) -> Symbol:
@@ -86,13 +86,15 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def traced_kernel(b: Builder, kernel: Callable[..., Any], inputs: list[Any], attrs: Mapping[str, Any]) -> Value:
+def traced_kernel(b: Builder, kernel: Callable[..., Any], inputs: list[Any], attrs: Mapping[str, Any]) -> OnnxValue:
     """The result of a kernel, computed in float64."""
-    e = Emitter(b)
+    e = OnnxEmitter(b)
     given = []
     for x in inputs:
-        is_tensor = isinstance(x, Value) and x.array is None
-        given.append(Symbol(e, b.cast(x, float64)) if is_tensor else np.asarray(x.array if isinstance(x, Value) else x))
+        is_tensor = isinstance(x, OnnxValue) and x.array is None
+        given.append(
+            Symbol(e, b.cast(x, float64)) if is_tensor else np.asarray(x.array if isinstance(x, OnnxValue) else x)
+        )
     try:
         made = kernel(*given, **attrs)
     except (TypeError, AttributeError, ValueError) as error:  # what NumPy says of functions that are not handed over

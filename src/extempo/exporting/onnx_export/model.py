@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...errors import ExportError
-from .builder import Block, Builder, Value
-from .walker import Walker
+from .builder import Block, Builder, OnnxValue
+from .walker import OnnxWalker
 
 if TYPE_CHECKING:
     from ..program import Program
@@ -50,10 +50,10 @@ def onnx_model(program: Program, opset_version: int) -> Any:
             values[leaf] = b.add_input(name, leaf.type)
         else:
             values[leaf] = b.initializer(name, weight.detach().numpy())
-    made = Walker(b, program.dims).walk(program.graph, values)
+    made = OnnxWalker(b, program.dims).walk(program.graph, values)
     for name, value, node in zip(outputs, made, program.graph.outputs, strict=True):
         b.main.nodes.append(onnx.helper.make_node("Identity", [value.name], [name], f"output_{name}"))
-        b.main.outputs.append(Value(name, node.type.dtype, node.type.shape))
+        b.main.outputs.append(OnnxValue(name, node.type.dtype, node.type.shape))
     return _finished(onnx, b, program, opset_version)
 
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.graph import Node
 from . import control
-from .emitter import Emitter
+from .emitter import OnnxEmitter
 from .kernels import traced_kernel
 
 if TYPE_CHECKING:
-    from .walker import Walker
+    from .walker import OnnxWalker
 
-Rule = Callable[["Walker", Node, list[Any]], Any]
+Rule = Callable[["OnnxWalker", Node, list[Any]], Any]
 
 
-def elementwise(walker: Walker, node: Node, inputs: list[Any]) -> Any:
+def elementwise(walker: OnnxWalker, node: Node, inputs: list[Any]) -> Any:
     """By what `lower` says of single elements."""
-    return node.op.lower(Emitter(walker.b), *inputs, **node.attrs)
+    return node.op.lower(OnnxEmitter(walker.b), *inputs, **node.attrs)
 
 
-def kernel(walker: Walker, node: Node, inputs: list[Any]) -> Any:
+def kernel(walker: OnnxWalker, node: Node, inputs: list[Any]) -> Any:
     """By running the NumPy kernel on symbols."""
     return traced_kernel(walker.b, node.op.numpy, inputs, node.attrs)
 

@@ -1,4 +1,4 @@
-"""Walker: the graph of a program, node by node, into a builder; each op by its own `onnx` aspect.
+"""OnnxWalker: the graph of a program, node by node, into a builder; each op by its own `onnx` aspect.
 
 Elementwise ops get their inputs in the dtype that they compute in, as kernels do; other ops get them as they are. A
 result that comes out in another dtype than the program says is converted. `Decomposed` ops are traced in other ops.
@@ -19,20 +19,20 @@ from ..building import freeze_node
 from ..calls import Dim
 from ..sizes import Guard, SizeExpr, SizeLog, at_sizes, frozen, parse_size
 from ..tracer import ProgramTracer
-from .builder import Builder, NoForm, Value
+from .builder import Builder, NoForm, OnnxValue
 from .rules import RULES
 
 Values = dict[Node, Any]
 
 
-class Walker:
+class OnnxWalker:
     """Converts graphs of one program; `dims` are its named sizes."""
 
     def __init__(self, b: Builder, dims: Mapping[str, Dim]) -> None:
         self.b = b
         self._dims = dims
 
-    def walk(self, graph: Graph, values: Values) -> list[Value]:
+    def walk(self, graph: Graph, values: Values) -> list[OnnxValue]:
         """Convert all nodes, given the values of the leaves; the values of the outputs."""
         for node in graph:
             if node not in values:
@@ -72,7 +72,7 @@ class Walker:
         """The inputs in the dtype that an elementwise op computes in."""
         types = tuple(map(_kind, node.inputs))
         wanted = node.op.signature(types, node.attrs).compute
-        tensors = [x for x in inputs if isinstance(x, Value)]
+        tensors = [x for x in inputs if isinstance(x, OnnxValue)]
         if wanted is None and tensors:
             # `where` has a condition beside its operands, whose dtype is no other's.
             floating = [x.dtype for x in tensors if x.dtype.category == max(t.dtype.category for t in tensors)]
@@ -90,9 +90,9 @@ class Walker:
             return tuple(v if v is None else self._with_type(v, t) for v, t in zip(result, node.type, strict=True))
         return self._with_type(result, node.type)
 
-    def _with_type(self, value: Value, type_: TensorType) -> Value:
+    def _with_type(self, value: OnnxValue, type_: TensorType) -> OnnxValue:
         made = self.b.cast(value, type_.dtype)
-        return Value(made.name, type_.dtype, type_.shape, made.array)
+        return OnnxValue(made.name, type_.dtype, type_.shape, made.array)
 
     # ---- ops that are made of others
 
@@ -117,7 +117,7 @@ class Walker:
         reached = Graph.reach([o for o in outputs if o is not None])
         copies: dict[Node, Node] = {}
         values: Values = {}
-        for old, value in zip(arguments, [x for x in inputs if isinstance(x, Value)], strict=True):
+        for old, value in zip(arguments, [x for x in inputs if isinstance(x, OnnxValue)], strict=True):
             copies[old] = Constant(Leaf, (), {}, frozen(old.type, log), (), None)
             values[copies[old]] = value
         for old in reached:
@@ -158,4 +158,4 @@ def _kind(x: Any) -> Any:
 
 
 def _is_number(x: Any) -> bool:
-    return x is not None and not isinstance(x, Value)
+    return x is not None and not isinstance(x, OnnxValue)
