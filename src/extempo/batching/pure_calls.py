@@ -348,6 +348,8 @@ class PureCalls:
     def _of_tensor(self, t: Tensor, name: str) -> Any:
         found = _found_in(type(t), name)
         if name in _TENSOR_ATTRIBUTES:
+            if name == "requires_grad" and not self._is_cell and self._is_symbol(t):
+                self.refuse("it asks whether a value is tracked")  # which may be so at one call and not at the next
             if not self._is_symbol(t):
                 self.outside[id(t)] = t
             return getattr(t, name)

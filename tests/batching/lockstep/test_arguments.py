@@ -97,12 +97,17 @@ def test_an_argument_that_is_not_read_may_be_anything():
     check(lambda x, other: (x * w).sum(), alike(3, 3), [object(), {1, 2}, "text"], parameters=[w])
 
 
-def test_tracked_samples_get_gradients_and_untracked_ones_none():
-    w = weight(3, 4)
+def test_samples_of_which_some_are_tracked_are_recorded():
+    w = weight(3, 4).detach()
     samples = ragged(3)
     samples[1].requires_grad_()
     samples[3].requires_grad_()
-    check(lambda x: ex.tanh(x @ w).sum(0), samples, parameters=[w])
+    fn = lambda x: ex.tanh(x @ w).sum(0)  # noqa: E731 # all calls are of one function
+    for _ in range(4):
+        batched = check(fn, samples, ran=False)
+    assert "some samples are tracked and others are not" in str(batched.explain())
+    check(fn, ragged(3))
+    check(fn, [x.requires_grad_() for x in samples])
 
 
 def test_samples_that_are_results_pass_gradients_on():

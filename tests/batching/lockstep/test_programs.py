@@ -354,7 +354,48 @@ def test_a_requires_grad_that_is_switched_on_is_seen():
     assert not batched(ragged(3))[0].requires_grad
 
 
+def test_the_type_of_a_tensor_that_the_function_only_asks_for_is_that_of_the_call():
+    w = weight(3)
+
+    def fn(x):
+        return x.sum(0) * (2.0 if w.requires_grad else 3.0) * w.shape[0]
+
+    batched = ex.batch(fn)
+    _both(batched, fn, ragged(3))
+    w.requires_grad_(False)
+    _both(batched, fn, ragged(3))
+    w.data = ex.ones(5)
+    _both(batched, fn, ragged(3))
+
+
+def test_the_default_dtype_is_that_of_the_call():
+    def fn(x):
+        return ex.zeros(3) + 1, x.sum(0)
+
+    batched = ex.batch(fn)
+    try:
+        for dtype in (ex.float32, ex.float64, ex.float32):
+            ex.set_default_dtype(dtype)
+            assert [y.dtype for y, _ in batched(ragged(3))] == [dtype] * 5
+            assert n_in_lockstep(batched) == 5
+    finally:
+        ex.set_default_dtype(ex.float32)
+
+
 # ---- modes
+
+
+def test_a_function_that_asks_whether_a_value_is_tracked_is_recorded():
+    w = weight(3)
+
+    def fn(x):
+        y = (x * w).sum(0)
+        return y * 2 if y.requires_grad else y
+
+    batched = ex.batch(fn)
+    for mode in (ex.enable_grad, ex.no_grad, ex.enable_grad):
+        with mode():
+            _both(batched, fn, ragged(3), ran=False)
 
 
 def test_without_gradients_results_are_not_tracked():

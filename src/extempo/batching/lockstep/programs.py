@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 
 from ...core.storage import Array
+from ...core.types import get_default_dtype
 from ...core.weak import WeakTable
 from ...errors import ExtempoError
 from ...nn.module import Module
@@ -24,7 +25,7 @@ from ..op_kinds import kinds_of_weight
 from .arguments import SampleArguments
 from .estimates import seconds
 from .lanes import Lanes
-from .rules import NoRule
+from .rules import NoRule, NotNow
 from .run import Columns, run_program
 from .trace import SampleProgram, SampleSizes, number_name
 
@@ -113,6 +114,9 @@ def in_lockstep(
         return None
     try:
         return _ran(known, fn, kwargs, arguments, prefers)
+    except NotNow as why:
+        known.why = str(why)
+        return None
     except _FAILURES as error:
         known.failed(error)
         return None
@@ -157,8 +161,11 @@ def _ran(
     function = _function(known, _identity(fn, kwargs))
     columns = arguments.columns
     outcome = Outcome(len(columns[0]))
-    tracked = tuple([any(t.requires_grad for t in column) for column in columns])
-    key = (arguments.key, tracked)
+    flags = [{t.requires_grad for t in column} for column in columns]
+    if any(len(of_column) > 1 for of_column in flags):
+        raise NotNow("some samples are tracked and others are not")
+    tracked = tuple([True in of_column for of_column in flags])
+    key = (arguments.key, tracked, get_default_dtype())
     given = Given(arguments, tracked, [[t._type.shape for t in column] for column in columns])
     for program in list(function.programs):
         if program.key == key and not program.same():

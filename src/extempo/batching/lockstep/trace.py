@@ -124,7 +124,7 @@ class SampleProgram:
         values = [_value(at, number_name(i)) for i in range(n_numbers)]
         concrete = [TensorType(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
         inputs = [Input(t, flag) for t, flag in zip(concrete, tracked, strict=True)]
-        proven = self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
+        proven, looked_up = self._prove(call, fn, inputs, lambda symbols: arguments.filled(symbols, values))
         log = Decisions()
         tracer = LockstepTracer(log, {})
         symbols = []
@@ -160,12 +160,14 @@ class SampleProgram:
         known = {slot for slot, flag in zip(self.steps.inputs, flags, strict=True) if flag}
         self._turns = list(_turns(self.steps, known))
         self.types = [node.type for node in graph.inputs[: len(symbols)]]
-        self._reads.capture(self.weights)
+        self._reads.capture([*self.weights, *looked_up])
 
-    def _prove(self, call: Any, fn: Any, inputs: list[Input], filled: Callable[[list[Any]], tuple[Any, ...]]) -> str:
+    def _prove(
+        self, call: Any, fn: Any, inputs: list[Input], filled: Callable[[list[Any]], tuple[Any, ...]]
+    ) -> tuple[str, list[Tensor]]:
         """Declined unless a call does nothing but compute; what it reads is watched from then on.
 
-        Returns the outline of its result.
+        Returns the outline of its result, and the tensors from outside that it asks for their types.
         """
         own = attributes_of(fn) or {} if isinstance(fn, Module) else {}
         if "forward" in own:
@@ -178,7 +180,7 @@ class SampleProgram:
         proof.watch(search)
         self._reads = PurityGuards(search=search)
         decline_modules(self._reads.modules())
-        return _outline(result)
+        return _outline(result), proof.looked_up()
 
     def holds(self, lanes: Lanes) -> Array:
         """Of each sample whether it takes the way that was traced."""
