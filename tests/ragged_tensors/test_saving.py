@@ -77,10 +77,10 @@ def test_a_copy_has_the_memory_and_a_deep_copy_its_own():
 
 def test_attributes_of_a_user_survive_copies():
     x = ex.ragged([[1.0]])
-    x.name = "words"
-    assert pickle.loads(pickle.dumps(x)).name == "words"
-    assert copy.deepcopy(x).name == "words"
-    assert copy.copy(x).name == "words"
+    x.title = "words"
+    assert pickle.loads(pickle.dumps(x)).title == "words"
+    assert copy.deepcopy(x).title == "words"
+    assert copy.copy(x).title == "words"
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])

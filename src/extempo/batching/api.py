@@ -35,7 +35,8 @@ class batch(Generic[R]):
     may be nested in tuples, lists and dicts.
 
     Each sample runs its own Python: loops, recursion, branches on its own values. What samples compute runs together:
-    calls of the same op, layer or module that only computes (a cell, see `ex.cell`) are one batch. A sample that asks
+    calls of the same op, layer or module that only computes (a cell, see `ex.cell`) are one batch. A function that only
+    computes runs once for all samples, in lockstep, from its second call on. A sample that asks
     for a value (`item`, `bool`, `print`) waits until the others wait, too. So lines of samples interleave; what they do
     to shared Python objects happens in no fixed order. Gradients flow through; results equal a plain loop to rounding.
 

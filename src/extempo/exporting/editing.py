@@ -30,7 +30,15 @@ from .tracer import ProgramTracer, as_tensor
 
 
 class GraphEditor:
-    """The graph of a program while it is edited. Go through its nodes with `for`, change it by the methods."""
+    """The graph of a program while it is edited. Go through its nodes with `for`, change it by the methods.
+
+    >>> program = ex.program(lambda x: x.exp() + 1, ex.zeros(2))
+    >>> with program.edit() as graph:
+    ...     for node in graph.find("exp"):
+    ...         graph.replace(node, graph.call(lambda y: y * 10, node))
+    >>> program(ex.zeros(2))
+    tensor([11., 11.])
+    """
 
     def __init__(self, graph: Graph, weights: Mapping[str, Tensor], n_inputs: int, dims: Mapping[str, Dim]) -> None:
         self.graph = copied(graph)

@@ -38,7 +38,12 @@ class Change(NamedTuple):
 
 
 class QuantizationReport:
-    """What quantisation changed: bytes, results on some inputs, and, where `measure` was called, time."""
+    """What quantisation changed: bytes, results on some inputs, and, where `measure` was called, time.
+
+    >>> program = ex.program(nn.Linear(64, 64).eval(), ex.randn(8, 64))
+    >>> program.quantize("int8").report.kind
+    'int8'
+    """
 
     def __init__(
         self, before: Program, after: Program, kind: str, dynamic: int | None, calls: list[list[Tensor]]
