@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -476,6 +477,24 @@ def test_two_threads_may_call_one_function():
     for t in threads:
         t.join()
     assert not failures
+
+
+def test_two_threads_may_trace_one_model_at_a_time():
+    net = _Net()
+    expected = [net(x) for x in ragged(3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=ex.batch(net), args=(ragged(3),)) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(before)
+    batched = ex.batch(net)
+    _close(batched(ragged(3)), expected)
+    assert n_in_lockstep(batched) == 5, batched.explain()
 
 
 # ---- errors

@@ -8,6 +8,7 @@ left to be recorded.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ _PLAIN = (int, float, bool, str, bytes, type(None))
 _FAILURES = (
     *(Declined, NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError),
 )
+
+_TRACING = threading.RLock()  # modules have another forward while they are traced, which a second trace would meet
 
 
 class OfCode:
@@ -242,12 +245,13 @@ def _new_program(
         at |= {number_name(i): int(values[largest]) for i, values in enumerate(given.arguments.numbers)}
     call = functools.partial(fn, **kwargs) if kwargs else fn
     make = functools.partial(SampleProgram, call, fn, given.arguments, given.tracked, sizes, key)
-    try:
-        program = make(at if others else None)
-    except _FAILURES:
-        if others or at is None:
-            raise
-        program = make(at)  # a number may be an index, which sizes of no sample have no element for
+    with _TRACING:
+        try:
+            program = make(at if others else None)
+        except _FAILURES:
+            if others or at is None:
+                raise
+            program = make(at)  # a number may be an index, which sizes of no sample have no element for
     for other in others:
         if other.is_like(program):
             other.join(program)
