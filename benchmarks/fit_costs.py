@@ -258,11 +258,15 @@ def layers() -> list[nn.Module]:
     return [*half, nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4), nn.LogSoftmax(-1), nn.LayerNorm(4), nn.SiLU()]
 
 
+_CALLS = [0]
+
+
 def of_samples(sizes: list[int], runs: Callable[[Any], Any], tracked: bool) -> float:
     """What one more op of each sample adds to a call on samples of these sizes, with its backward if tracked."""
     samples, every = [ex.ones(size, 4, requires_grad=tracked) for size in sizes], layers()
 
     def sample(x: Any, ops: Any) -> Any:
+        _CALLS[0] += 1  # so that it is recorded: what only computes runs in lockstep
         for op in ops:
             x = op(x)
         return x
@@ -300,6 +304,65 @@ def batched() -> dict[str, tuple[float, ...]]:
     return {name: tuple(seconds) for name, seconds in found.items()}
 
 
+def seconds_on(samples: list[Any], sample: Callable[..., Any], runs: Callable[[Any], Any], tracked: bool) -> float:
+    """A call on samples, with its backward if tracked."""
+    run = runs(sample)
+
+    def step() -> None:
+        results = run(samples)
+        if tracked:
+            ex.stack([y.sum() for y in results]).sum().backward()
+
+    with ex.set_grad_enabled(tracked):
+        return seconds_of(step)
+
+
+def each(sample: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda samples: [sample(x) for x in samples]
+
+
+def in_lockstep() -> dict[str, tuple[float, ...]]:
+    """(Without gradients, with them), by two samples: of functions of few ops and of many, of few turns and of many."""
+    names = ("LOCKSTEP", "LOCKSTEP_OP", "LOCKSTEP_TURN", "LOCKSTEP_TURN_OP", "LOOPED_TURN_OP")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    few_turns, many_turns = [[ex.ones(n + i, 4) for i in range(2)] for n in (8, 40)]
+    step = nn.Linear(4, 4)
+
+    def chain(*ops: Any) -> Callable[..., Any]:
+        def sample(x: Any) -> Any:
+            for op in ops:
+                x = op(x)
+            return x
+
+        return sample
+
+    def reads(x: Any) -> Any:
+        h = ex.zeros(4)
+        for row in x:
+            h = ex.tanh(step(row) + step(h))
+        return h
+
+    def attends(x: Any) -> Any:
+        keys, h = step(x), ex.zeros(4)
+        for _ in x:
+            h = (keys + h).tanh().mean(0)
+        return h
+
+    def per_turn(sample: Callable[..., Any], runs: Callable[[Any], Any], tracked: bool) -> float:
+        few, many = (seconds_on(samples, sample, runs, tracked) for samples in (few_turns, many_turns))
+        return (many - few) / 32
+
+    for tracked in (False, True):
+        with following(policy.AlwaysPlan):
+            few, many = (seconds_on(few_turns, chain(*layers()[:n]), ex.batch, tracked) for n in (6, 12))
+            found["LOCKSTEP_OP"].append((many - few) / 6)
+            found["LOCKSTEP"].append(few - (many - few))
+            found["LOCKSTEP_TURN"].append(per_turn(reads, ex.batch, tracked))
+            found["LOCKSTEP_TURN_OP"].append(per_turn(attends, ex.batch, tracked) / 3)
+        found["LOOPED_TURN_OP"].append(per_turn(reads, each, tracked) / 2 / 4)
+    return {name: tuple(seconds) for name, seconds in found.items()}
+
+
 def rows(name: str, known: Any, found: Any) -> Iterator[tuple[str, float, float]]:
     """One of each number: a cost of ex.batch has two."""
     if isinstance(known, tuple):
@@ -310,7 +373,7 @@ def rows(name: str, known: Any, found: Any) -> Iterator[tuple[str, float, float]
 
 
 def main() -> None:
-    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning(), **kernels(), **batched()}
+    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning(), **kernels(), **batched(), **in_lockstep()}
     print(f"{'':28}{'core/costs.py':>14}{'here':>14}")
     table = [row for name, seconds in found.items() for row in rows(name, getattr(costs, name), seconds)]
     for name, known, seconds in table:
