@@ -15,7 +15,7 @@ import extempo.nn.functional as F
 from extempo import nn
 from extempo.batching.lockstep.trace import SampleSizes
 
-from .loops_beside import assert_same, check, n_in_lockstep, ragged, weight
+from .loops_beside import alike, assert_same, check, n_in_lockstep, ragged, weight
 
 COUNTS = {"calls": 0}
 TOTAL = 0
@@ -311,6 +311,14 @@ def test_writing_in_place_gives_what_the_loop_gives(fn):
     for _ in range(2):
         batched = ex.batch(lambda x: fn(x, w))
         assert_same(batched(ragged(3)), expected, "result")
+
+
+def test_a_constant_that_is_written_and_then_detached_is_what_was_written():
+    def fn(x):
+        y = ex.zeros(2, 3).index_add_(0, ex.tensor([0, 1]), x)
+        return y.detach() * 0.5 + y
+
+    check(fn, alike(3, 2, 3), ran=False)
 
 
 # ---- what is returned

@@ -153,6 +153,14 @@ class SampleProgram:
             raise Declined("it returns a number that a loop computes")
         self.guards: list[Guard] = list(log.guards.values())
         graph, self.weights = _frozen(tracer, leaves, outputs)
+        bases = [written.tensor for written in tracer.written.values()]
+        memories = [base._storage for base in bases]
+        if any(
+            t._storage is memory and t is not base
+            for t in self.weights
+            for base, memory in zip(bases, memories, strict=True)
+        ):
+            raise Declined("it reads memory that it has written to by another tensor")
         shared = [False] * len(symbols) + [True] * len(self.weights)
         self.text = str(graph)
         self.steps = Steps(graph, shared, chosen)
