@@ -284,7 +284,8 @@ class _BackwardPass:
 
     def run(self, seeds: list[tuple[Any, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
-        reached = self._reached([value for value, _ in seeds]) if self._history.outside else None
+        of_rows = any(isinstance(value, np.ndarray) for value, _ in seeds)  # a loop in lockstep: it reads all it gets
+        reached = self._reached([value for value, _ in seeds]) if self._history.outside and not of_rows else None
         deferred: dict[Runner, list[Any]] = {}
         k = len(self._groups)
         for step in reversed(self._steps):

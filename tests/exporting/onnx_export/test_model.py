@@ -93,4 +93,6 @@ def test_weights_beyond_what_one_file_holds_go_beside_it(tmp_path, monkeypatch):
     assert (tmp_path / "m.onnx.data").stat().st_size > 64 * 64 * 4 - 1
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     x = ex.ones(2, 64)
-    np.testing.assert_allclose(session.run(None, {"input": x.numpy()})[0], model(x).detach().numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        session.run(None, {"input": x.numpy()})[0], model(x).detach().numpy(), rtol=1e-4, atol=1e-6
+    )

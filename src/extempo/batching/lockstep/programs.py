@@ -34,6 +34,7 @@ _CALLS_BEFORE = 1  # of a function, that are recorded before it is traced
 _MOST_PROGRAMS = 4  # of one function: sizes that decide which way it takes, inputs of other types
 _MOST_FUNCTIONS = 4  # of one code, that are known at a time
 _MOST_FAILURES = 3  # of one code, after which it is not tried again
+_MOST_TRACES, _CALLS_PER_TRACE = 8, 4  # beyond so many, a trace must serve so many calls on the average
 _SHAPES_KEPT = 64  # of samples, from which it is known which sizes are each sample's own
 Prefers = Callable[[float, float], bool]
 _PLAIN = (int, float, bool, str, bytes, type(None))
@@ -49,6 +50,7 @@ class OfCode:
 
     def __init__(self) -> None:
         self.n_calls = 0
+        self.n_traces = 0
         self.n_failures = 0
         self.why = ""  # it is recorded, for good if it failed so often
         self.functions: list[ref[OfFunction]] = []
@@ -233,6 +235,9 @@ def _new_program(
     known: OfCode, function: OfFunction, fn: Any, kwargs: dict[str, Any], key: Any, given: Given, left: Array
 ) -> SampleProgram:
     """A program that holds for the largest of the samples that are left; an empty one may have no way of its own."""
+    known.n_traces += 1
+    if known.n_traces > _MOST_TRACES and known.n_traces * _CALLS_PER_TRACE > known.n_calls:
+        raise Declined("what it reads from outside, or its keyword arguments, are others at almost every call")
     before = function.shapes.get(key, [])
     shapes = function.shapes[key] = [*before, *zip(*given.shapes, strict=True)][-_SHAPES_KEPT:]
     sizes = SampleSizes(list(zip(*shapes, strict=True)))
