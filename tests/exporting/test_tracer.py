@@ -97,3 +97,26 @@ def test_a_new_tensor_is_written_through_parts_of_symbolic_size():
     for n in (2, 3, 6):
         for ours, theirs in zip(program(ex.rand(n).ceil()), fn(ex.ones(n)), strict=True):
             assert ex.equal(ours, theirs)
+
+
+def test_what_was_written_is_seen_through_detach():
+    def fn(x, index):
+        total = ex.zeros(4)
+        other = total.detach()
+        total.index_add_(0, index, x)
+        return other * 1, total.detach() + 1
+
+    given = ex.ones(3), ex.tensor([0, 1, 1])
+    for made, expected in zip(ex.program(fn, given)(*given), fn(*given), strict=True):
+        assert made.tolist() == expected.tolist()
+
+
+def test_written_memory_that_is_read_through_part_of_it_is_refused():
+    def fn(x):
+        total = ex.zeros(4)
+        part = total.detach()[1:]
+        total.add_(x)
+        return part.detach() * 1
+
+    with pytest.raises(ex.errors.ExportError, match="shares part of it"):
+        ex.program(fn, ex.ones(4))

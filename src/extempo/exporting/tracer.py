@@ -149,7 +149,10 @@ class ProgramTracer:
         return made
 
     def is_tracked(self, x: Tensor) -> bool:
-        return id(x) in self._state or id(x._root()) in self._state or id(x._root()) in self.written
+        root = x._root()
+        if id(x) in self._state or id(root) in self._state or id(root) in self.written:
+            return True
+        return bool(self.written) and self._written_behind(root) is not None
 
     def node_of(self, value: Tensor) -> Node:
         """The node that makes a tensor's values as they are now."""
@@ -166,8 +169,8 @@ class ProgramTracer:
     def _node_outside(self, value: Tensor) -> Node:
         """The leaf of a weight or constant; what was written there, if it was."""
         root = value._root()
-        if id(root) in self.written:
-            written = self.written[id(root)]
+        written = self.written.get(id(root)) or self._written_behind(root)
+        if written is not None:
             if written.scope is not None and written.scope.closed:
                 raise ExportError(
                     f"{describe_where(written.node.where)}: a tensor from outside is written in place inside a branch "
@@ -180,6 +183,19 @@ class ProgramTracer:
             found = self.leaves[id(value)] = Constant(Leaf, (), {}, value._type, (), None)
             self.captured[found] = value  # also keeps the tensor, and so its id, alive
         return found
+
+    def _written_behind(self, root: Tensor) -> Written | None:
+        """What was written to the memory of a tensor through another one of the same elements: x.detach() makes such."""
+        for written in self.written.values():
+            if written.tensor._storage is root._storage:
+                a, b = written.tensor._data, root._data
+                if written.tensor._type == root._type and a.ctypes.data == b.ctypes.data and a.strides == b.strides:
+                    return written
+                raise ExportError(
+                    f"{describe_where(user_line())}: memory that was written in place is read here through another "
+                    "tensor, which shares part of it; use the out-of-place form"
+                )
+        return None
 
     def _through(self, node: Node, steps: Steps) -> Node:
         for op, numbers, attrs in steps:

@@ -41,6 +41,10 @@ class LockstepTracer(ProgramTracer):
     def _is_constant(self, op: Any, inputs: Any, attrs: Any) -> bool:
         return False
 
+    def _written_behind(self, root: Tensor) -> Any:
+        if super()._written_behind(root) is not None:  # by detach(), of which the graph would know nothing
+            raise Declined("it reads memory that it has written to by another tensor")
+
 
 class Decisions(SizeLog):
     """SampleSizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
@@ -153,14 +157,6 @@ class SampleProgram:
             raise Declined("it returns a number that a loop computes")
         self.guards: list[Guard] = list(log.guards.values())
         graph, self.weights = _frozen(tracer, leaves, outputs)
-        bases = [written.tensor for written in tracer.written.values()]
-        memories = [base._storage for base in bases]
-        if any(
-            t._storage is memory and t is not base
-            for t in self.weights
-            for base, memory in zip(bases, memories, strict=True)
-        ):
-            raise Declined("it reads memory that it has written to by another tensor")
         shared = [False] * len(symbols) + [True] * len(self.weights)
         self.text = str(graph)
         self.steps = Steps(graph, shared, chosen)
