@@ -185,7 +185,7 @@ class ProgramTracer:
         return found
 
     def _written_behind(self, root: Tensor) -> Written | None:
-        """What was written to the memory of a tensor through another one of the same elements: x.detach() makes such."""
+        """What was written to the memory of a tensor through another one of the same elements, by x.detach()."""
         for written in self.written.values():
             if written.tensor._storage is root._storage:
                 a, b = written.tensor._data, root._data

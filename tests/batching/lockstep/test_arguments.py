@@ -1,4 +1,4 @@
-"""SampleArguments of samples: tensors in containers, numbers of each sample's own, and what is not read."""
+"""Arguments of samples: tensors in containers, numbers of each sample's own, and what is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SampleSizes of samples side by side."""
+"""Sizes of samples side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WindowOptions of convolutions and pools."""
+"""Windows of convolutions and pools."""
 
 from __future__ import annotations
 

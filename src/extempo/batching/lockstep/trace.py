@@ -47,7 +47,7 @@ class LockstepTracer(ProgramTracer):
 
 
 class Decisions(SizeLog):
-    """SampleSizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
+    """Sizes whose every decision is a guard, those of shape rules too, which are not asked again for each sample.
 
     That a size is not 1 is none there: what rules then give, a dimension of that size, is right for 1 as well.
     """

@@ -181,7 +181,7 @@ def _packed(x: Tensor, layer: Layer, lengths: list[int] | None, states: States, 
 def _stepwise(
     x: Tensor, layer: Layer, lengths: list[int] | None, states: States, step: OneStep
 ) -> tuple[Tensor, States]:
-    """GraphStep after step; a sequence that is not there yet, or no more, keeps its state and gives zeros."""
+    """Step after step; a sequence that is not there yet, or no more, keeps its state and gives zeros."""
     ends = None if lengths is None else ops.tensor(lengths).unsqueeze(1)
     given = F.linear(x, layer.w, layer.w_bias)
     outputs = [ops.zeros_like(states[0])] * x.shape[0]
