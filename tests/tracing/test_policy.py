@@ -390,6 +390,12 @@ CLOCKS = {  # who may look at one, and why nothing that a program does depends o
     "train/trainer.py": "tells how long training took",
     "comparing/measuring.py": "measures",
     "cli/demo.py": "times steps",
+    "exporting/quantizing.py": "its report measures, if asked, what rounded weights take",
+    "serving/app.py": "tells how long requests took, and ends those that take too long",
+    "serving/engine.py": "waits for others to join a batch; what is computed does not depend on who did",
+    "serving/gate.py": "tells how long requests took",
+    "serving/models.py": "tells when a model was read",
+    "serving/runners.py": "notes when requests came, for those that wait too long",
     "serialization/leaves.py": "dates are values that files hold; no clock is asked",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from extempo.exporting.onnx_import.operators import OPERATORS, REFUSED
 
 onnx = pytest.importorskip("onnx", reason="the tests are those of onnx: pip install -e '.[onnx]'")
 from onnx import defs, helper  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # where scripts/ is
 from scripts import onnx_node_tests  # noqa: E402
 
 LEAST = 0.9

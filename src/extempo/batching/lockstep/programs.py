@@ -8,7 +8,6 @@ left to be recorded.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.locks import awaited
 from ...core.storage import Array
 from ...core.types import get_default_dtype
 from ...core.weak import WeakTable
@@ -42,7 +42,7 @@ _FAILURES = (
     *(Declined, NoRule, ExtempoError, NotImplementedError, ArithmeticError, ValueError, TypeError, LookupError),
 )
 
-_TRACING = threading.RLock()  # modules have another forward while they are traced, which a second trace would meet
+_TRACING = awaited()  # modules have another forward while they are traced, which a second trace would meet
 
 
 class OfCode:
