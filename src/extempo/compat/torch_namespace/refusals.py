@@ -57,7 +57,13 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
         "use torch.from_numpy(numpy.memmap(path, dtype, mode))": "from_file",
         "hash the bytes of x.numpy()": "hash_tensor",
     },
-    "torch.onnx": {"use torch.onnx.export(model, args, f, dynamic_shapes=...)": "ExportableModule InputObserver"},
+    "torch.onnx": {
+        "use torch.onnx.export(model, args, f, dynamic_shapes=...)": "ExportableModule InputObserver",
+        "an op states its ONNX form itself, and torch.onnx.export finds it; leave it out": "errors operators "
+        "symbolic_caffe2 symbolic_opset7 symbolic_opset8 symbolic_opset9 symbolic_opset10 symbolic_opset11 "
+        "symbolic_opset12 symbolic_opset13 symbolic_opset14 symbolic_opset15 symbolic_opset16 symbolic_opset17 "
+        "symbolic_opset18 symbolic_opset19 symbolic_opset20",
+    },
     "torch.nn.functional": {_FLOAT8: "grouped_mm scaled_grouped_mm scaled_mm", _INTERNAL: "assert_int_or_pair"},
     "torch.nn.utils.parametrize": {
         "copy the module as a whole, copy.deepcopy(module)": "transfer_parametrizations_and_params"
