@@ -284,8 +284,6 @@ class _BackwardPass:
 
     def run(self, seeds: list[tuple[Any, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
-        of_rows = any(isinstance(value, np.ndarray) for value, _ in seeds)  # a loop in lockstep: it reads all it gets
-        reached = self._reached([value for value, _ in seeds]) if self._history.outside and not of_rows else None
         deferred: dict[Runner, list[Any]] = {}
         k = len(self._groups)
         for step in reversed(self._steps):
@@ -300,9 +298,18 @@ class _BackwardPass:
             for t, total in runner.finish(of_batches):
                 before = of_captured.get(id(t))
                 of_captured[id(t)] = total if before is None else before + total
-        if reached is not None:  # what shares a batch with others, and has no part in the results, has got zeros
-            self._of_outside = {value: g for value, g in self._of_outside.items() if reached[value]}
+        self._drop_unreached([value for value, _ in seeds])
         return self._of_outside, of_captured
+
+    def _drop_unreached(self, seeds: list[Any]) -> None:
+        """What shares a batch with others, and has no part in the results, has got zeros, or what is not a number."""
+        if any(isinstance(value, np.ndarray) for value in seeds):
+            return  # a loop in lockstep: it reads all that it gets
+        with np.errstate(all="ignore"):
+            sums = [(value, float(np.sum(g, dtype=np.float64))) for value, g in self._of_outside.items()]
+        if any(total == 0.0 or not np.isfinite(total) for _, total in sums):
+            reached = self._reached(seeds)
+            self._of_outside = {value: g for value, g in self._of_outside.items() if reached[value]}
 
     def _reached(self, seeds: list[int]) -> Array:
         """Which values the results in question were computed from, call by call: bools by value."""
