@@ -14,4 +14,4 @@ def _always_batched(always_planned):
 @pytest.fixture(autouse=True)
 def _recorded(monkeypatch, request):
     if "lockstep" not in request.node.nodeid:
-        monkeypatch.setattr("extempo.batching.api.in_lockstep", lambda fn, kwargs, samples, prefers: None)
+        monkeypatch.setattr("extempo.batching.api.in_lockstep", lambda fn, kwargs, samples, prefers, prepare: None)

@@ -78,8 +78,6 @@ class batch(Generic[R]):
         self._outlook = outlook
         self._notes = notes = Notes()
         notes.n_samples = len(samples)
-        end_trace(mode)
-        look_again()
         done = self._in_lockstep(kwargs, samples, mode)
         if done is None:
             return self._recorded(call, samples, range(len(samples)), draws, mode)
@@ -95,7 +93,7 @@ class batch(Generic[R]):
     ) -> Outcome | None:
         """The results of samples that run in lockstep; None if none does."""
         with Swap(ExecutionContext(mode.grad, mode.inference, None, mode.quiet)):
-            done = in_lockstep(self._fn, kwargs, samples, self._outlook.prefers)
+            done = in_lockstep(self._fn, kwargs, samples, self._outlook.prefers, lambda: _leave_trace(mode))
         if done is not None:
             self._notes.programs.extend(done.programs)
         else:
@@ -114,6 +112,7 @@ class batch(Generic[R]):
         notes, outlook = self._notes, self._outlook
         if not outlook.batches_next():
             return _loop(call, samples, draws, numbers)
+        _leave_trace(mode)
         ask_again()
         hub = GreenletHub()
         run = BatchExecutor(notes, hub.pause)
@@ -171,6 +170,12 @@ def _own_leaves(samples: list[tuple[Any, ...]]) -> set[int]:
                 if is_leaf and owners.setdefault(id(t), number) != number:
                     shared.add(id(t))
     return owners.keys() - shared
+
+
+def _leave_trace(mode: ExecutionContext) -> None:
+    """Samples are about to run together: a plain loop may stay in the trace of a compiled function."""
+    end_trace(mode)
+    look_again()
 
 
 def _earlier_error(run: BatchExecutor, number: int) -> None:

@@ -104,9 +104,16 @@ class Outcome:
 
 
 def in_lockstep(
-    fn: Callable[..., Any], kwargs: dict[str, Any], samples: Sequence[tuple[Any, ...]], prefers: Prefers
+    fn: Callable[..., Any],
+    kwargs: dict[str, Any],
+    samples: Sequence[tuple[Any, ...]],
+    prefers: Prefers,
+    prepare: Callable[[], None],
 ) -> Outcome | None:
-    """Run what can be run so; None if nothing can, or a loop is better, by prefers(seconds in lockstep, of a loop)."""
+    """Run what can be run so; None if nothing can, or a loop is better, by prefers(seconds in lockstep, of a loop).
+
+    prepare: called before it is tried, but not for functions that are known to be recorded.
+    """
     code = _code_of(fn)
     if code is None or len(samples) < 2:
         return None
@@ -117,6 +124,7 @@ def in_lockstep(
     arguments = SampleArguments(samples)
     if not arguments.columns:
         return None
+    prepare()
     try:
         return _ran(known, fn, kwargs, arguments, prefers)
     except NotNow as why:
