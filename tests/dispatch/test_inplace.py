@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import extempo as ex
@@ -81,3 +82,46 @@ def test_in_place_ops_cannot_change_shape_or_category():
         ex.zeros(3, dtype=ex.int64).add_(0.5)
     with pytest.raises(ShapeError, match=r"clone\(\)"):
         ex.zeros(1).expand(3).add_(1)
+
+
+@pytest.mark.parametrize("d", [ex.float32, ex.float64, ex.int64, ex.int32, ex.bool, ex.uint8, ex.float16])
+def test_a_number_written_to_a_place_is_the_one_that_a_tensor_would_be(d):
+    for number in (1, -3, 0.5, True, 2**40, 1e300, float("nan"), float("inf")):
+        if not d.is_floating_point and number not in (1, True, 0.5):
+            continue
+        x, y = ex.zeros(2, 3, dtype=d), ex.zeros(2, 3, dtype=d)
+        x[1, -1] = number
+        x[0] = number
+        y[1, 2:3] = ex.full((1,), number, dtype=ex.float64).to(d)
+        y[:1] = ex.full((3,), number, dtype=ex.float64).to(d)
+        np.testing.assert_array_equal(x.float().numpy(), y.float().numpy())
+
+
+def test_a_number_written_to_a_place_counts_as_a_write_and_is_refused_where_one_is():
+    x = ex.zeros(3, 3)
+    view = x[1]
+    before = x._version
+    x[1, 1] = 2.0
+    assert (x._version, view.tolist()) == (before + 1, [0.0, 2.0, 0.0])
+    leaf = ex.zeros(2, 2, requires_grad=True)
+    with pytest.raises(LeafWriteError):
+        leaf[0, 0] = 1.0
+    with pytest.raises(ShapeError, match="share memory"):
+        ex.zeros(1).expand(3)[0:2] = 1.0
+    y = leaf * 2
+    square = y * y
+    y[0, 1] = 3.0
+    with pytest.raises(ex.errors.AutogradError):
+        square.sum().backward()
+
+
+def test_a_place_written_in_a_compiled_function_is_the_one_of_eager_mode():
+    def fill(x):
+        table = ex.zeros(3, 3)
+        for i in range(3):
+            table[i, -1 - i] = i + 1
+        return table @ x
+
+    compiled, x = ex.compile(fill), ex.rand(3, 2)
+    for _ in range(3):
+        assert ex.equal(compiled(x), fill(x))

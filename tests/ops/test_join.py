@@ -121,3 +121,24 @@ def test_stack_of_rows_of_different_lengths_points_to_ragged():
         ex.stack([ex.ones(2, 3), ex.ones(4, 3)])
     with pytest.raises(ShapeError, match="reshape them first"):
         ex.stack([ex.ones(2, 3), ex.ones(2)])
+
+
+@pytest.mark.parametrize("n", [25, 48, 49, 64, 300, 1100])
+def test_any_number_of_tensors_is_joined_with_the_gradients_of_those_that_need_one(n):
+    pieces = [ex.full((2, 1 + k % 3), float(k), requires_grad=k % 2 == 0) for k in range(n)]
+    joined = ex.cat(pieces, 1)
+    assert joined.tolist() == np.concatenate([p.detach().numpy() for p in pieces], axis=1).tolist()
+    (joined * joined).sum().backward()
+    assert all(ex.equal(p.grad, 2 * p) for p in pieces[::2])
+    same = [ex.full((3,), float(k)) for k in range(n)]
+    assert ex.stack(same).tolist() == [[float(k)] * 3 for k in range(n)]
+    assert ex.compile(lambda: ex.stack(same, 1))().tolist() == ex.stack(same, 1).tolist()
+
+
+def test_a_thousand_tensors_are_joined_by_native_code():
+    if ex.backends.stats()["backend"] != "native":
+        pytest.skip("the native backend does not run here")
+    tensors = [ex.ones(4)] * 1000
+    before = ex.backends.stats()["fallbacks"].get("stack", 0)
+    assert ex.stack(tensors).shape == (1000, 4)
+    assert ex.backends.stats()["fallbacks"].get("stack", 0) == before

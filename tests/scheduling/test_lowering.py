@@ -21,10 +21,10 @@ if native() is None:
 
 
 def test_what_has_no_native_code_is_said_to_have_none():
-    tape, (y,) = record(lambda x: x.cumsum(0).sum(), [draw(5, 4)])
+    tape, (y,) = record(lambda x: x.argsort(0).sum(), [draw(5, 4)])
     made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
     assert isinstance(made, Unplannable)
-    assert made.reason == "cumsum has no native code for f32[5, 4]"
+    assert made.reason == "argsort has no native code for f32[5, 4]"
 
 
 def test_an_elementwise_op_is_an_expression_and_any_other_a_routine():

@@ -55,13 +55,16 @@ BATCHED_CALL = (1.5e-6, 2.0e-6)  # recording a call of an op or cell
 BATCH = (25e-6, 30e-6)  # running several calls as one, beside their arithmetic
 SIZED_BATCH = (80e-6, 200e-6)  # the same for calls of several sizes
 SIZED_PRODUCT = (8e-6, 20e-6)  # a call among those of several sizes that are multiplied one after the other
+SIZED_LAYER_OP = (8e-6, 20e-6)  # an op of a layer on sequences of several sizes, for all of them
 SAMPLE = 8e-6  # running a sample beside others, whatever it calls
 LOOPED_OP = (1.5e-6, 4.0e-6)  # an op in a plain loop, the Python of its cell included
+LOOPED_WEIGHT_BYTE = (1 / 30e9, 1 / 7e9)  # of a weight that an op in a plain loop reads: packed, and its gradient added
 LOCKSTEP = (60e-6, 130e-6)  # running samples in lockstep, whatever they compute
 LOCKSTEP_OP = (8e-6, 20e-6)  # one op for all of them
+SEQUENCE_TURN = (1.6e-6, 4e-6)  # of a recurrent layer, for one sample or for all that are not at their end
 LOCKSTEP_TURN = (12e-6, 30e-6)  # a turn of a loop by native plans
 LOCKSTEP_TURN_OP = (4e-6, 8e-6)  # an op of a turn that runs op by op
-LOOPED_TURN_OP = (0.7e-6, 1.5e-6)  # an op of a turn of a plain loop
+LOOPED_TURN_OP = (1.0e-6, 2.2e-6)  # an op of a turn of a plain loop
 
 # Planning
 PLAN = 0.2e-3

@@ -137,7 +137,9 @@ class Op:
     own_order: ClassVar[bool] = False  # the op itself says how its results are laid out
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
-    freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time
+    freeing: ClassVar[Any] = None  # called with a node that a backward is about to pass for the last time
+    freed: ClassVar[Any] = None  # called with one that it has passed
+    stacked_vjp: ClassVar[Any] = None  # of (array, node): its input's gradient from those of all its results, stacked
     traceable: ClassVar[bool] = True  # vjp may be run on symbols, once for many backwards; False: it is the user's code
     hands_back: ClassVar[bool] = False  # vjp gets saved tensors with their history, also when it is not differentiated
     gives_away: ClassVar[bool] = False  # vjp is not traceable, but nobody else sees the memory of its gradients

@@ -399,9 +399,9 @@ def as_int(value: Any, op: str, name: str) -> int:
 
 def normalize_dim(dim: int, ndim: int, op: str) -> int:
     """`dim` as a number from 0 to ndim - 1. A 0-dim tensor has dims 0 and -1, as in PyTorch."""
-    span = max(ndim, 1)
+    span = ndim or 1
     try:
-        d = dim.__index__()
+        d = dim if type(dim) is int else dim.__index__()
     except AttributeError:
         raise DtypeError(f"{op}: dim must be an int, got {type(dim).__name__}") from None
     if not -span <= d < span:

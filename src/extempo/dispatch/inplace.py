@@ -18,7 +18,7 @@ from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.storage import Storage
 from ..core.tensor import Tensor, TensorLike, ViewOf, carry_retained
-from ..core.types import dtype
+from ..core.types import Number, dtype
 from ..errors import DtypeError, LeafWriteError, ShapeError
 from .dispatcher import NO_ATTRS, apply
 
@@ -56,6 +56,28 @@ def write(target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, 
     elif target._alias is not None:
         target._alias.version = storage.version
     return target
+
+
+_FILLED = frozenset(("float32", "float64", "int32", "int64", "bool"))  # dtypes that hold every number below
+_SMALL = 2**31
+
+
+def write_number(target: Tensor, number: Number) -> bool:
+    """Whether the target is filled with the number at once: outside of traces and gradients nothing else happens."""
+    if CONTEXT.get().interceptor is not None or type(target) is not Tensor or not -_SMALL < number < _SMALL:
+        return False
+    if type(target._current_node()) is Node or target._root().requires_grad or target._type.dtype._name not in _FILLED:
+        return False
+    before_write((target._storage,))
+    array, storage = target._array, target._storage
+    if not array.flags.writeable:
+        return False
+    array.fill(number)
+    storage.version += 1
+    storage.written_at = user_line()
+    if target._alias is not None:
+        target._alias.version = storage.version
+    return True
 
 
 def check_fits(target: Tensor, value: Tensor, op_name: str) -> None:

@@ -59,7 +59,7 @@ def _aligned(
 ) -> tuple[Any, ...]:
     """Physical inputs whose sample dimensions broadcast: ones between the batch dimension and the sample's own."""
     ndim = max(len(t.shape) for t in types if isinstance(t, TensorType))
-    compute = _compute_dtype(op, types, attrs)
+    compute = compute_dtype(op, types, attrs)
     aligned = []
     for i, (x, values, t) in enumerate(zip(inputs, batched, types, strict=True)):
         # The first input of copy has the shape of the result, so it cannot stay unexpanded.
@@ -75,7 +75,7 @@ def _aligned(
     return tuple(aligned)
 
 
-def _compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
+def compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
     """The dtype that an elementwise op computes in, where its inputs have more than one."""
     if attrs or not issubclass(op, Elementwise):
         return None

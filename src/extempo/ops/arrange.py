@@ -17,6 +17,7 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
 from .define import Operand, numpy_method
+from .found_sizes import repeated_places, tracer_of
 from .index import as_index, index_select
 from .view import as_shape
 
@@ -95,7 +96,8 @@ class Roll(Op):
         for shift, d in zip(shifts, dims, strict=True):
             size = x._type.shape[d]
             places = ops.arange(size) + (shift if back else -shift)
-            x = x.index_select(d, ops.remainder(places, ops.tensor(0) + size))
+            whole = (ops.tensor(0) + size).clamp(min=1)  # onnxruntime divides by a size of 0 though there is nothing to
+            x = x.index_select(d, ops.remainder(places, whole))
         return x
 
 
@@ -240,6 +242,9 @@ def repeat_interleave(
     tensor([1, 2, 2, 2])
     """
     if repeats is None:
+        tracer = tracer_of(input)
+        if tracer is not None:
+            return repeated_places(tracer, input, input._type.shape[0])
         counts = _counts(as_index(input, "repeat_interleave"))
         return from_array(np.repeat(np.arange(counts.size), counts))
     x = input.reshape(-1) if dim is None else input
@@ -248,6 +253,9 @@ def repeat_interleave(
         x = x.reshape(1)
     size = x._type.shape[d]
     if not isinstance(repeats, int):
+        tracer = tracer_of(repeats) if isinstance(repeats, Tensor) else None
+        if tracer is not None:
+            return index_select(x, d, repeated_places(tracer, repeats, size))
         counts = _counts(as_index(repeats, "repeat_interleave"))
         if counts.size != 1 and counts.size != size:
             raise ShapeError(

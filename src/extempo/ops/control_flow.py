@@ -5,8 +5,12 @@
     scan, map   inputs (*carried, *xs, *operands)  graph body_graph of (*carried, *one slice of each xs, *operands);
                                                    its outputs are the next carried values, then what is stacked
     require     inputs (value, *conditions)        the value, or an error with the message of a condition that fails
+    places      inputs (x,)                        a row of indices for each element of x that is not 0
+    counted     inputs (n,)                        0, 1, ..., n - 1
 
-A graph's leaves are its arguments, in order. All but `require` are ops with several results, each of which is a `Pick`.
+A graph's leaves are its arguments, in order. All but the last three are ops with several results, each of which is a
+`Pick`. How many rows `places` and `counted` have, values decide: the attribute `size` is the name of that size, which
+is known from there on.
 """
 
 from __future__ import annotations
@@ -46,6 +50,18 @@ class Scan(ControlOp):
 
 class Map(ControlOp):
     """A graph for each slice of some tensors, independently; attributes as of Scan, with n_carried 0."""
+
+
+class SizedOp(ControlOp, abstract=True):
+    """A node whose values decide a size of the program."""
+
+
+class Places(SizedOp):
+    """The indices of all elements that are not 0, a row each; attribute size: how many there are."""
+
+
+class Counted(SizedOp):
+    """The numbers from 0 to below a 0-dim tensor; attribute size: how many there are."""
 
 
 class Require(ControlOp):

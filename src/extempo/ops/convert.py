@@ -255,7 +255,7 @@ method(_copy_, "copy_")
 def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether `shape` expands to `target`."""
     pairs = zip(reversed(shape), reversed(target), strict=False)
-    return len(shape) <= len(target) and all(s in (1, t) for s, t in pairs)
+    return len(shape) <= len(target) and all(s in (t, 1) for s, t in pairs)
 
 
 def _fill_(self: Tensor, value: Any) -> Tensor:

@@ -21,6 +21,7 @@ from ..core.types import Number, TensorType, bool_, check_size, count, int32, in
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import Operand, also_named, numpy_method, teaching
+from .found_sizes import bin_counts, tracer_of, unique_elements
 from .reduce import wide
 
 __all__ = [
@@ -235,6 +236,11 @@ def _results(found: tuple[Array, Array, Array], input: Tensor, return_inverse: b
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def _asked_for(found: tuple[Tensor, Tensor, Tensor], return_inverse: bool, return_counts: bool) -> Any:
+    results = [found[0], *found[1:2] * return_inverse, *found[2:] * return_counts]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
     array = input.detach()._values_for_size()
     d = normalize_dim(dim, input.ndim, op)
@@ -298,6 +304,9 @@ def unique(
     >>> ex.unique(ex.tensor([3, 1, 3, 2]), return_counts=True)
     (tensor([1, 2, 3]), tensor([1, 1, 2]))
     """
+    tracer = tracer_of(input)
+    if dim is None and tracer is not None:
+        return _asked_for(unique_elements(tracer, input, True), return_inverse, return_counts)
     if dim is None:
         array = input.detach()._values_for_size()
         values, inverse, counts = np.unique(
@@ -354,6 +363,9 @@ def unique_consecutive(
     >>> ex.unique_consecutive(ex.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])
     """
+    tracer = tracer_of(input)
+    if dim is None and tracer is not None:
+        return _asked_for(unique_elements(tracer, input, False), return_inverse, return_counts)
     if dim is None:
         values, inverse, counts = _runs(_rows_first(input.reshape(-1), 0, "unique_consecutive")[0])
         inverse = inverse.reshape(tuple(input.shape))
@@ -383,6 +395,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if minlength < 0:
         raise ShapeError(f"bincount: minlength must not be negative, got {minlength}")
+    tracer = tracer_of(input)
+    if tracer is not None:
+        return bin_counts(tracer, input, weights, minlength)
     values = input._values_for_size().astype(np.int64)
     if values.size and values.min() < 0:
         raise ShapeError(f"bincount: the numbers must not be negative, got {values.min()}")

@@ -98,9 +98,16 @@ def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
+_INT = {int}
+_CERTAINLY_HELD = 1 << 40  # elements that an address can tell apart, whatever their size
+
+
 def sizes(op: str, positional: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     """A shape given as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
-    if size is not None:
+    if size is None and positional and _INT.issuperset(map(type, positional)):
+        if min(positional) > 0 and math.prod(positional) <= _CERTAINLY_HELD:  # most often, and nothing is to be said
+            return positional
+    elif size is not None:
         if positional:
             raise DtypeError(f"{op}: sizes are given twice, {positional} and size={size}")
         positional = (size,)

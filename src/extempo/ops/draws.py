@@ -155,6 +155,8 @@ class DrawOf(Op, abstract=True):
 class Bernoulli(DrawOf):
     """1 with the probability that the tensor holds, else 0."""
 
+    lower = Routine("bernoulli")
+
     @staticmethod
     def numpy(x: Array, seed: int, draw: int) -> Array:
         if not ((x >= 0) & (x <= 1)).all():

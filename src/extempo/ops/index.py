@@ -20,11 +20,12 @@ from ..core.tensor_methods import method
 from ..core.types import Number, as_kind, bool_, check_size, count, int64, normalize_dim, uint8
 from ..core.wording import counted
 from ..dispatch.dispatcher import apply
-from ..dispatch.inplace import write
+from ..dispatch.inplace import write, write_number
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..symbolic.sym_int import SymInt
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_method, refuse_shared
+from .found_sizes import columns_of_places, tracer_of
 from .index_ops import IndexGet, IndexPut, check_range, indexed_shape
 from .shaping import slice_step
 from .view import Slice
@@ -132,6 +133,9 @@ def _consumes(k: Any) -> int:
 def _mask_to_indices(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
     """The integer indices of a mask's true elements, one tensor per dimension it covers."""
     _check_mask(mask, x, dim)
+    tracer = tracer_of(mask)
+    if tracer is not None:
+        return columns_of_places(tracer, mask)
     return [from_array(i) for i in np.nonzero(np.atleast_1d(mask._values_for_size()))]
 
 
@@ -147,6 +151,8 @@ def _check_mask(mask: Tensor, x: Tensor, dim: int) -> None:
 def _only_mask(x: Tensor, key: Any) -> Tensor | None:
     """The mask of a key that has one and takes all of the other dimensions, in a shape that broadcasts to x's."""
     keys = key if type(key) is tuple else (key,)
+    if all(type(k) is int or type(k) is slice for k in keys):
+        return None
     places = [i for i, k in enumerate(keys) if isinstance(k, Tensor) and k.dtype is bool_ and k.ndim]
     if len(places) != 1 or sum(k is Ellipsis for k in keys) > 1:
         return None
@@ -162,13 +168,33 @@ def _only_mask(x: Tensor, key: Any) -> Tensor | None:
     return mask.reshape(*mask._type.shape, *(1,) * after) if after else mask
 
 
+_POINTS = tuple(("i",) * n for n in range(65))  # the spec of an element's place, by the number of its ints
+
+
+def _places(x: Tensor, key: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """Where the ints of x[i, j] point; None for any other key, and for one that is out of range."""
+    shape = x._type.shape
+    if not key or len(key) > len(shape):
+        return None
+    below = False
+    for k, size in zip(key, shape, strict=False):
+        if type(k) is not int or not -size <= k < size:
+            return None
+        below = below or k < 0
+    return tuple([k % size for k, size in zip(key, shape, strict=False)]) if below else key
+
+
 def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int, ...]]:
     """The part of x that the ints and slices of a key see, with the index tensors left to apply to its dimensions."""
-    if type(key) is int and x._type.shape:
+    if type(key) is tuple:
+        places = _places(x, key)
+        if places is not None:
+            return apply(Slice, (x, *places), {"spec": _POINTS[len(places)]}), (), ()
+    elif type(key) is int and x._type.shape:
         size = x._type.shape[0]
         if -size <= key < size:
             return apply(Slice, (x, key % size), {"spec": ("i",)}), (), ()
-    if type(key) is slice and x._type.shape and (key.start is not None or key.stop is not None):
+    elif type(key) is slice and x._type.shape and (key.start is not None or key.stop is not None):
         first, entry = _sliced(x, 0, key)
         return apply(Slice, (x, first), {"spec": (entry,)}), (), ()
     spec, starts, advanced = _parse(x, key)
@@ -197,7 +223,9 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             return
     seen, indices, dims = _resolve(self, key)
     if isinstance(value, bool | int | float) and not dims:
-        write(seen, apply(Copy, (seen, as_number(value, self))), "__setitem__")
+        number = as_number(value, self)
+        if not write_number(seen, number):
+            write(seen, apply(Copy, (seen, number)), "__setitem__")
         return
     if not isinstance(value, Tensor):
         value = as_tensor(value, dtype=None if isinstance(value, np.ndarray) else self.dtype)
@@ -341,6 +369,10 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor([[0, 1],
             [1, 0]])
     """
+    tracer = tracer_of(input)
+    if tracer is not None:
+        columns = columns_of_places(tracer, input)
+        return tuple(columns) if as_tuple else deliver(ops.stack(columns, 1)[:, : input.ndim], out)
     values = input._values_for_size()
     if as_tuple:
         return tuple(from_array(i) for i in np.nonzero(np.atleast_1d(values)))

@@ -121,11 +121,15 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
     given = list(tensors)
     if not given:
         raise ShapeError(f"{op}: expected at least one tensor, got none")
-    for x in given:
-        if not isinstance(x, (Tensor, TensorLike)):
-            raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; {in_place_of(x)}")
-    if len({x.dtype for x in given}) == 1:
-        return given
+    if {*map(type, given)} <= {Tensor}:
+        if len({x._type.dtype for x in given}) == 1:
+            return given
+    else:
+        for x in given:
+            if not isinstance(x, (Tensor, TensorLike)):
+                raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; {in_place_of(x)}")
+        if len({x.dtype for x in given}) == 1:
+            return given
     common: dtype = given[0].dtype
     for x in given:
         common = promote_types(common, x.dtype)
@@ -157,7 +161,8 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     if () in shapes:
         raise ShapeError("cat: 0-dim tensors have no dimension to join along; use stack")
     parts = given if (0,) not in shapes else _without_empty(given, dim)
-    return deliver_converted(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
+    made = apply(Cat, tuple(parts), {"dim": normalize_dim(dim, len(parts[0]._type.shape), "cat")})
+    return made if out is None else deliver_converted(made, out)
 
 
 concat = concatenate = cat
@@ -174,7 +179,8 @@ def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tenso
     if out is not None:
         refuse_shared("stack", out, *tensors)
     given = _common_dtype(tensors, "stack")
-    return deliver_converted(apply(Stack, tuple(given), {"dim": normalize_dim(dim, given[0].ndim + 1, "stack")}), out)
+    made = apply(Stack, tuple(given), {"dim": normalize_dim(dim, len(given[0]._type.shape) + 1, "stack")})
+    return made if out is None else deliver_converted(made, out)
 
 
 def _each(fn: Any, tensors: tuple[Any, ...]) -> Any:

@@ -143,6 +143,7 @@ class Prod(_Adding):
     """The product over dimensions; integers and bools give int64."""
 
     saves = ("x",)
+    lower = Routine("prod")
     ragged = "rowwise.padded_with_ones"
 
     @staticmethod

@@ -288,7 +288,8 @@ def bernoulli(
         return deliver_converted(_coins("bernoulli", input, p, generator), out)
     if not input.is_floating_point():
         raise DtypeError(f"bernoulli: expected floating probabilities, got {input.dtype}; use x.float()")
-    return deliver_converted(apply(Bernoulli, (input, *take_draw(generator))), out)
+    seed, draw = take_draw(generator)
+    return deliver_converted(apply(Bernoulli, (input, _signed(seed), draw)), out)
 
 
 def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tensor:

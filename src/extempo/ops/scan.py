@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Decomposed, Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, as_dtype, bool_, dtype, int64
@@ -101,6 +101,7 @@ class _Total(_Scan, abstract=True):
 class Cumsum(_Total):
     """The running sum; integers and bools give int64."""
 
+    lower = Routine("cumsum")
     saves = ("",)
     numpy = staticmethod(lambda x, *, dim, reverse: _accumulate(np.add, x, dim, reverse))
 
@@ -120,6 +121,7 @@ class Cumsum(_Total):
 class Cumprod(_Total):
     """The running product; integers and bools give int64."""
 
+    lower = Routine("cumprod")
     saves = ("y x",)
     ragged = "rowwise.padded_with_ones"
     numpy = staticmethod(lambda x, *, dim, reverse: _accumulate(np.multiply, x, dim, reverse))
@@ -138,6 +140,7 @@ class Cumprod(_Total):
 class Recurrence(_Scan):
     """y[t] = a[t] * y[t-1] + b[t], from y[-1] = 0."""
 
+    lower = Routine("recurrence")
     saves = ("y a", "a")
     ragged = "rowwise.padded_with_zeros"
 
@@ -206,6 +209,7 @@ def product_before(x: Tensor, dim: int, *, reverse: bool) -> Tensor:
 class Logcumsumexp(_Scan):
     """The logarithm of the running sum of exponentials."""
 
+    lower = Routine("logcumsumexp")
     saves = ("y x",)
     ragged = "rowwise.padded_with_zeros"
     numpy = staticmethod(lambda x, *, dim: np.logaddexp.accumulate(x, axis=dim, dtype=wide(x)))
@@ -269,6 +273,7 @@ def _running_place(ufunc: np.ufunc) -> Any:
 class Cummax(_RunningPlace):
     """Where the running maximum was last met."""
 
+    lower = Routine("cummax")
     numpy = _running_place(np.maximum)
     onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, "ge", x, dim))
 
@@ -276,6 +281,7 @@ class Cummax(_RunningPlace):
 class Cummin(_RunningPlace):
     """Where the running minimum was last met."""
 
+    lower = Routine("cummin")
     numpy = _running_place(np.minimum)
     onnx = Decomposed(lambda flow, x, *, dim: best_so_far(flow, "le", x, dim))
 

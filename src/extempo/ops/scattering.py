@@ -19,6 +19,7 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from .creation import as_tensor
 from .define import Operand, deliver, inplace_method, numpy_method, refuse_shared
+from .found_sizes import tracer_of
 from .index import as_index, as_number, row_index, same_dtype
 from .index_ops import IndexPut
 from .scatter_ops import UFUNCS, Gather, Scatter, ScatterReduce
@@ -323,6 +324,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     _check_mask(mask, "masked_scatter")
     source = same_dtype(source, input, "masked_scatter")
     input, mask = ops.broadcast_tensors(input, mask)
+    if tracer_of(mask) is not None:
+        which = (mask.reshape(-1).cumsum(0) - 1).clamp(min=0).reshape(input._type.shape)
+        return ops.where(mask, source.reshape(-1)[which], input)
     places = ops.nonzero(mask.reshape(-1)).reshape(-1)
     n = places._type.numel()
     if source._type.numel() < n:

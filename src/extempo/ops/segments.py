@@ -151,6 +151,41 @@ class SegmentSpread(_Segments):
     onnx = staticmethod(lambda b, t, offsets, row_of: b.Gather(t, row_of, axis=0))
 
 
+def _dots(x: Array, y: Array) -> Array:
+    """The products of vectors, one by one; NumPy's sum of products does not know bfloat16."""
+    wide = sum_dtype(x) or x.dtype
+    dots: Array = np.einsum("ij,ij->i", x.astype(wide, copy=False), y.astype(wide, copy=False))
+    return dots.astype(x.dtype, copy=False)
+
+
+class SegmentDot(_Segments):
+    """The product of each element, a vector, with the one of its row, which is not spread out for backward."""
+
+    saves = ("x t offsets row_of",) * 2 + ("", "")
+    lower = Refuse("NumPy's sum of products is one pass")
+    infer = staticmethod(lambda x, t, offsets, row_of: TensorType(x.shape[:1], x.dtype))
+    numpy = staticmethod(lambda x, t, offsets, row_of: _dots(x, t.take(row_of, axis=0)))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Tensor, t: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        g = g.unsqueeze(-1)
+        return g * segment_spread(t, offsets, row_of), segment_sum(g * x, offsets, row_of), None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for lengths in ((2, 1, 3), (0, 4), ()):
+            offsets, row_of = _rows(*lengths)
+            yield Sample(rng.normal(size=(len(row_of), 3)), rng.normal(size=(len(lengths), 3)), offsets, row_of)
+
+    onnx = Decomposed(lambda x, t, offsets, row_of: (x * t.index_select(0, row_of)).sum(-1))
+
+
+def segment_dot(x: Tensor, t: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    """The product of each element, a vector, with the one of its row."""
+    products: Tensor = apply(SegmentDot, (x, t, offsets, row_of))
+    return products
+
+
 def segment_sum(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
     """The sum of each row."""
     total: Tensor = apply(SegmentSum, (x, offsets, row_of))

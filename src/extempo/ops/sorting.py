@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import ops
-from ..core.op import Decomposed, Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
@@ -75,6 +75,7 @@ class Argsort(_Order):
 class Topk(_Order):
     """The indices of the k largest (or smallest) elements of a dimension, best first."""
 
+    lower = Routine("topk")
     ragged = "rowwise.topk"
 
     @staticmethod

@@ -135,6 +135,7 @@ class InstructionEmitter:
         self.missing: list[Wish] = []
         self._unfilled: list[tuple[Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
+        self._step_of: dict[int, int] | None = None
         self._keep: list[object] = []
         self._bases = _Bases(program, self.code, len(inputs))
         for i, value in enumerate(inputs):
@@ -217,6 +218,12 @@ class InstructionEmitter:
             self._said.append(
                 Description(kind, [self.program.types[value] for value in results], step, nodes, **others)
             )
+
+    def _steps_of(self, cluster: Cluster) -> tuple[int, ...]:
+        """The traced ops that the nodes of a cluster belong to."""
+        if self._step_of is None:
+            self._step_of = {node[3][0]: node[4] for node in self.program.nodes}
+        return tuple([self._step_of.get(value, -1) for value in cluster.results])
 
     def _zero(self, value: int) -> None:
         t = self.program.types[value]
@@ -304,7 +311,7 @@ class InstructionEmitter:
         self._append(call, codes, cluster.step)
         self.n_fused += len(cluster.results) - 1
         if self._said is not None:
-            self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()))
+            self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()), steps=self._steps_of(cluster))
 
     def _key(self, cluster: Cluster, codes: list[int]) -> tuple[Any, ...]:
         """What the instruction of a cluster depends on."""
@@ -395,7 +402,8 @@ class InstructionEmitter:
         if self._said is not None:
             results = [*[v for v in writes if v not in self.units.local], *[node[3][0] for node in sums]]
             names = tuple(["mean" if bound.parts.divided else "sum" for bound in bounds])
-            self._say("fused", results, cluster.step, tuple(cluster.nodes()), after=names)
+            steps = (*self._steps_of(cluster), *[node[4] for node in sums])
+            self._say("fused", results, cluster.step, tuple(cluster.nodes()), after=names, steps=steps)
         return True
 
     def _with_product(self, node: Node, cluster: Cluster, position: int) -> bool:
@@ -419,7 +427,8 @@ class InstructionEmitter:
         self.n_fused += len(cluster.results)
         if self._said is not None:
             written = [*results, *cluster.writes]
-            self._say("fused", written, cluster.step, tuple(cluster.nodes()), before=("product",))
+            steps = (node[4], *self._steps_of(cluster))
+            self._say("fused", written, cluster.step, tuple(cluster.nodes()), before=("product",), steps=steps)
         return True
 
     def _found(self, key: tuple[Any, ...], fit: Any) -> tuple[int, int, list[int] | None] | None:

@@ -80,11 +80,16 @@ def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Sh
         return None
 
 
-def described(request: Request) -> str:
-    """The instructions of the plan in words. Plans do not keep them: they can be made again."""
+def descriptions(request: Request) -> list[Description]:
+    """What the instructions of the plan are. Plans do not keep that: it can be found again."""
     said: list[Description] = []
     Work(partial(_planned, request, True, said)).finish()
-    return "\n".join(one.text(request.steps) for one in said)
+    return said
+
+
+def described(request: Request) -> str:
+    """The instructions of the plan in words."""
+    return "\n".join(one.text(request.steps) for one in descriptions(request))
 
 
 def _visit(backward: BackwardBuilder, first: int, end: int) -> Pieces:

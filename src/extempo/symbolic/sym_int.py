@@ -100,6 +100,7 @@ def _value(x: Any) -> Any:
 
 
 _NUMBERS = (int, float, bool)
+_INT = {int}
 
 
 def _computed(sign: str, fn: Callable[..., Any], neutral: int | None = None) -> tuple[Any, Any]:
@@ -317,6 +318,6 @@ def depends(value: Any) -> bool:
     """Whether there is a symbolic size in it."""
     if type(value) is SymInt:
         return True
-    if isinstance(value, tuple | list):
-        return any(depends(v) for v in value)
+    if isinstance(value, (tuple, list)):
+        return not _INT.issuperset(map(type, value)) and any(depends(v) for v in value)
     return isinstance(value, dict) and any(depends(v) for v in value.values())

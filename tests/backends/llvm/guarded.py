@@ -16,6 +16,12 @@ GUARD = 64  # elements (or bytes of scratch) on either side
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+def _alone(part, context):
+    """A stand-in for the call of a part that takes long."""
+    _CALLBACK(part)(context, 0)
+
+
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 def _backwards(function, context, n_parts):
     """A stand-in for the threads: parts run from the last to the first."""
@@ -47,6 +53,8 @@ def bind(name, inputs, attrs):
     """The bound routine for these inputs, or None."""
     if "extempo_parallel" not in machine()._symbols:
         machine().offer("extempo_parallel", ctypes.cast(_backwards, ctypes.c_void_p).value)
+    if "extempo_long_part" not in machine()._symbols:
+        machine().offer("extempo_long_part", ctypes.cast(_alone, ctypes.c_void_p).value)
     return ROUTINES[name](tuple(map(type_of, inputs)), attrs)
 
 

@@ -9,8 +9,8 @@ pytest.importorskip("llvmlite")
 
 from extempo.backends.llvm.ir.builder import IRModule
 from extempo.backends.llvm.ir.machine import Machine
-from extempo.backends.llvm.ir.parallel import run_parts, run_shared
-from extempo.backends.llvm.ir.types import i64, ptr, void
+from extempo.backends.llvm.ir.parallel import run_long, run_parts, run_shared
+from extempo.backends.llvm.ir.types import i1, i64, ptr, void
 
 PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
@@ -27,7 +27,7 @@ def runner(no_kernels_on_disk):
             PART(part)(context, i)
 
     own.offer("extempo_parallel", ctypes.cast(backwards, ctypes.c_void_p).value)
-    own.keep = backwards
+    own.keep = [backwards]
     return own, asked
 
 
@@ -59,6 +59,27 @@ def test_a_single_part_is_called_at_once(runner):
     assert (counts.tolist(), asked) == ([1, 0, 0], [])
     start(counts.ctypes.data, 3)
     assert (counts.tolist(), asked) == ([2, 1, 1], [3])
+
+
+def test_a_single_part_that_takes_long_is_run_by_itself(runner):
+    own, asked = runner
+    alone = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    def long_part(part, context):
+        alone.append(1)
+        PART(part)(context, 0)
+
+    own.offer("extempo_long_part", ctypes.cast(long_part, ctypes.c_void_p).value)
+    own.keep.append(long_part)
+    for is_long, n, by_itself, shared in [(True, 1, 1, []), (True, 2, 0, [2]), (False, 1, 0, [1])]:
+        counts = np.zeros(3, np.int64)
+        job(own, lambda b, part, context, n, is_long=is_long: run_long(b, part, context, n, b.const(i1, is_long)))(
+            counts.ctypes.data, n
+        )
+        assert (counts.tolist(), sum(alone), asked) == ([1] * n + [0] * (3 - n), by_itself, shared)
+        alone.clear()
+        asked.clear()
 
 
 def test_a_part_may_be_given_by_its_address(runner):

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 from extempo.core.op import REGISTRY
 
-from ..lane_kernels import DTYPES, kernel_of
+from ..lane_kernels import DTYPES, Kernel, kernel_of
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
@@ -43,3 +43,19 @@ def test_a_divisor_of_minus_one_does_not_trap_at_the_least_integer():
     minus = np.full(3, -1, np.int64)
     assert kernel_of(REGISTRY["remainder"], np.int64)(least, minus)[0].tolist() == [0, 0, 0]
     assert kernel_of(REGISTRY["floor_divide"], np.int64)(least, minus)[0].tolist() == [least[0], -5, 5]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rest_of_a_truncating_division_is_exact_whatever_the_quotient(dtype):
+    rng = np.random.default_rng(2)
+    x, y = ((rng.normal(size=20_000) * 10.0 ** rng.integers(-12, 12, 20_000)).astype(dtype) for _ in range(2))
+    x[:2000] = y[:2000] * rng.integers(-9, 9, 2000)  # whole quotients, and some that only round to one
+    special = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, 1.0, -3.0, 1e-40], dtype)
+    pairs = [grid.reshape(-1) for grid in np.meshgrid(special, special)]
+    x, y = np.concatenate([x, pairs[0]]), np.concatenate([y, pairs[1]])
+    kernel = Kernel(lambda e, values: [e.fmod(*values)], [dtype] * 2, [dtype])
+    with np.errstate(all="ignore"):
+        found, expected = kernel(x, y), np.fmod(x, y)
+    np.testing.assert_array_equal(found, expected)
+    there = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[there]), np.signbit(expected[there]))

@@ -140,3 +140,20 @@ def test_truth_over_dimensions(op):
 def test_nothing_to_reduce_is_left_to_numpy():
     for shape in ((0, 3), (3, 0)):
         assert bind("sum", (np.empty(shape, np.float32),), {"dim": (0,), "keepdim": False}) is None
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int64, np.int32, np.bool_])
+def test_products_of_any_shape_are_numpys_up_to_rounding(dtype):
+    rng = np.random.default_rng(0)
+    for shape, dims in (((3, 1), (1,)), ((9, 37), (0,)), ((9, 37), (1,)), ((4, 70, 33), (0, 2)), ((300, 5), (0,))):
+        x = rng.uniform(0.9, 1.1, shape).astype(dtype) if dtype in FLOATS else rng.integers(-1, 3, shape).astype(dtype)
+        found, expected = reduced("prod", x, dims), REGISTRY["prod"].numpy(x, dim=dims, keepdim=False)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-12)
+
+
+def test_a_product_has_a_zero_an_infinity_or_a_nan_if_an_element_is_one():
+    for special in (0.0, -0.0, np.inf, np.nan):
+        x = np.full((3, 70), 1.5, np.float32)
+        x[1, 69] = special
+        np.testing.assert_array_equal(reduced("prod", x[:, 40:], (1,))[1], special)

@@ -192,7 +192,7 @@ def test_a_forked_child_has_no_helpers_until_it_needs_them_and_the_parent_goes_o
         "for _ in range(20):\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        alone = probes.n_tasks() == 1\n"
+        "        alone = probes.n_tasks() == 0\n"
         "        os._exit(0 if alone and probes.meet(pool) and probes.storm(pool, 50) == 0 else 1)\n"
         "    assert probes.meet(pool)\n"
         "    assert os.waitpid(child, 0)[1] == 0\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -14,7 +15,10 @@ pytest.importorskip("llvmlite")
 if sys.platform == "win32":
     pytest.skip("native kernels do not support Windows yet", allow_module_level=True)
 
+from extempo.backends.llvm.ir.builder import IRModule, i32, i64, ptr, void
+from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.threads import pool as threads
+from extempo.backends.llvm.threads.thread_words import call
 
 from . import thread_probes as probes
 from .programs import linux, output_of
@@ -98,3 +102,16 @@ def test_helpers_that_have_only_the_callers_cpu_stay_out_of_its_way():
         "print(pool.stats()['helped_chunks'])\n"
     )
     assert int(printed) == 0
+
+
+def test_a_long_part_runs_without_the_gil_and_gives_it_back(pool):
+    module = IRModule()
+    with module.function("holds_gil", void, context=ptr, chunk=i64) as b:
+        b.pointer(b.arg("context"), i64)[0] = b.cast("sext", call(b, "PyGILState_Check", i32), i64)
+    held = machine().load(module.text(), ["holds_gil"], module.imports)
+    word = np.full(1, -1)
+    run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(pool.address["extempo_long_part"])
+    run(held.address["holds_gil"], word.ctypes.data)
+    assert word[0] == 0
+    ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(held.address["holds_gil"])(word.ctypes.data, 0)
+    assert word[0] == 1

@@ -445,6 +445,12 @@ class IRModule:
         self._globals.append(f"@{name} = internal global {text} zeroinitializer, align 64")
         return name
 
+    def table_of(self, name: str, functions: Sequence[str]) -> str:
+        """The addresses of functions of this module, one after the other, as a global of that name."""
+        listed = ", ".join(f"ptr @{function}" for function in functions)
+        self._globals.append(f"@{name} = internal constant [{len(functions)} x ptr] [{listed}], align 64")
+        return name
+
     def address_of(self, b: IRFunction, name: str) -> Value:
         """The address of a global or function of this module."""
         return Value(b, ptr, f"@{name}")

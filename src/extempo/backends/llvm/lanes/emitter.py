@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from ....core.types import dtype
 from ..ir.builder import IRFunction, IRVariable, Type, Value, f32, f64, i1, i32, i64, vector, with_lanes
-from . import library_math, powers, remainders, trigonometry, vector_math
+from . import double_math, library_math, powers, remainders, trigonometry, vector_math
 from .library_math import called
 
 Operand = Value | float | int | bool
@@ -186,7 +186,7 @@ class Emitter:
         """What is left after dividing, with the sign of the dividend."""
         a, c = self.pair(x, y)
         if _is_float(a):
-            return vector_math.library(self.b, "fmod", a, c)
+            return remainders.truncated(self.b, a, c)
         self.refuse_where(c == 0)
         return remainders.integer_remainder(self.b, a, c)
 
@@ -348,11 +348,11 @@ class Emitter:
 
     # ---- functions of floating values
 
-    exp = _function(vector_math.exp, called("exp"))
+    exp = _function(vector_math.exp, double_math.exp)
     exp2 = _function(vector_math.exp2, called("exp2"))
-    expm1 = _function(vector_math.expm1, called("expm1"))
-    log = _function(vector_math.log, called("log"))
-    log1p = _function(vector_math.log1p, called("log1p"))
+    expm1 = _function(vector_math.expm1, double_math.expm1)
+    log = _function(vector_math.log, double_math.log)
+    log1p = _function(vector_math.log1p, double_math.log1p)
     log2 = _function(vector_math.log2, called("log2"))
     log10 = _function(vector_math.log10, called("log10"))
 
@@ -370,19 +370,21 @@ class Emitter:
 
     sin = _function(trigonometry.sin, called("sin"))
     cos = _function(trigonometry.cos, called("cos"))
-    tan = _function(called("tan"))
-    asin = _function(called("asin"))
-    acos = _function(called("acos"))
-    atan = _function(called("atan"))
-    sinh = _function(called("sinh"))
-    cosh = _function(called("cosh"))
-    tanh = _function(vector_math.tanh, called("tanh"))
-    asinh = _function(called("asinh"))
-    acosh = _function(called("acosh"))
-    atanh = _function(called("atanh"))
+    tan = _function(double_math.tan, called("tan"))
+    asin = _function(double_math.asin, called("asin"))
+    acos = _function(double_math.acos, called("acos"))
+    atan = _function(double_math.atan, called("atan"))
+    sinh = _function(double_math.sinh, called("sinh"))
+    cosh = _function(double_math.cosh, called("cosh"))
+    tanh = _function(vector_math.tanh, double_math.tanh)
+    asinh = _function(double_math.asinh, called("asinh"))
+    acosh = _function(double_math.acosh, called("acosh"))
+    atanh = _function(double_math.atanh, called("atanh"))
 
     def atan2(self, x: Operand, y: Operand) -> Value:
-        return vector_math.library(self.b, "atan2", *self.pair(x, y))
+        a, c = self.pair(x, y)
+        single = a.type.lane is f32
+        return double_math.atan2(self.b, a, c) if single else vector_math.library(self.b, "atan2", a, c)
 
     def hypot(self, x: Operand, y: Operand) -> Value:
         return vector_math.library(self.b, "hypot", *self.pair(x, y))

@@ -1,6 +1,6 @@
-"""Functions of floating lanes by the C library, one lane after the other: all of float64, and what is rare in float32.
+"""Functions of float64 lanes: by `double_math` where that has what they are made of, else by the C library.
 
-Values of floating lanes in, values of the same type out. Slower than `vector_math`, as accurate as the C library.
+Values of floating lanes in, values of the same type out. The C library runs for one lane after the other.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 
 from ..ir.builder import IRFunction, Value, f32, f64
+from .double_math import exp, log1p
 from .vector_math import at_least, at_most, library, magnitude
 
 
@@ -17,7 +18,7 @@ def called(name: str) -> Callable[[IRFunction, Value], Value]:
     return lambda b, x: library(b, name, x)
 
 
-exp, log1p, erfc = called("exp"), called("log1p"), called("erfc")
+erfc = called("erfc")
 
 
 def sigmoid(b: IRFunction, x: Value) -> Value:

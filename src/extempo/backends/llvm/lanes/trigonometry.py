@@ -16,34 +16,39 @@ _ROUNDER = 1.5 * 2.0**52  # adding it to a small number leaves its nearest integ
 _LIMIT = 2.0**30
 
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 as functions of r**2, for |r| <= pi / 4
-_SIN = (-0.1666666716337204, 0.008333379402756691, -0.00019853028061334044, 2.831773826983408e-06)
-_COS = (0.04166664555668831, -0.00138873013202101, 2.443066841806285e-05)
+SINE = (-0.1666666716337204, 0.008333379402756691, -0.00019853028061334044, 2.831773826983408e-06)
+COSINE = (0.04166664555668831, -0.00138873013202101, 2.443066841806285e-05)
 
 
 def sin(b: IRFunction, x: Value) -> Value:
     y = _by_quarters(b, x, 0)
-    return _beyond_limit(b, "sin", x, b.select(x == 0.0, x, y))  # keeps the sign of 0
+    return beyond_limit(b, "sin", x, b.select(x == 0.0, x, y))  # keeps the sign of 0
 
 
 def cos(b: IRFunction, x: Value) -> Value:
-    return _beyond_limit(b, "cos", x, _by_quarters(b, x, 1))
+    return beyond_limit(b, "cos", x, _by_quarters(b, x, 1))
 
 
 def _by_quarters(b: IRFunction, x: Value, ahead: int) -> Value:
     """The sine of x and `ahead` quarter turns, for |x| below the limit."""
-    wide = b.cast("fpext", x, f64)
-    shifted = b.fma(wide, 2.0 / math.pi, _ROUNDER)
-    n = shifted - _ROUNDER
-    r = b.cast("fptrunc", b.fma(n, -_QUARTER_TURN_LOW, b.fma(n, -0.5 * math.pi, wide)), f32)
-    quarter = b.cast("trunc", b.bitcast(shifted, with_lanes(i64, x.type.lanes)), i32) + ahead
+    wide, quarter = quarter_turns(b, b.cast("fpext", x, f64))
+    r, quarter = b.cast("fptrunc", wide, f32), b.cast("trunc", quarter, i32) + ahead
     square = r * r
-    sine = b.fma(square * r, polynomial(b, _SIN, square), r)
-    cosine = b.fma(square * square, polynomial(b, _COS, square), b.fma(square, -0.5, 1.0))
+    sine = b.fma(square * r, polynomial(b, SINE, square), r)
+    cosine = b.fma(square * square, polynomial(b, COSINE, square), b.fma(square, -0.5, 1.0))
     y = b.select((quarter & 1) != 0, cosine, sine)
     return b.select((quarter & 2) != 0, -y, y)
 
 
-def _beyond_limit(b: IRFunction, name: str, x: Value, y: Value) -> Value:
+def quarter_turns(b: IRFunction, x: Value) -> tuple[Value, Value]:
+    """(r, n) of float64 lanes below the limit: x is n quarter turns, an integer modulo 2**32, and r."""
+    shifted = b.fma(x, 2.0 / math.pi, _ROUNDER)
+    n = shifted - _ROUNDER
+    r = b.fma(n, -_QUARTER_TURN_LOW, b.fma(n, -0.5 * math.pi, x))
+    return r, b.bitcast(shifted, with_lanes(i64, x.type.lanes))
+
+
+def beyond_limit(b: IRFunction, name: str, x: Value, y: Value) -> Value:
     """y, and the C library's result for lanes of large numbers."""
     large = magnitude(b, x) > _LIMIT
     out = b.var(x.type, y)

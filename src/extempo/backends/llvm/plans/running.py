@@ -16,6 +16,8 @@ A run's own block: one of `SECTIONS` after the other, 8 bytes an entry, then the
 from __future__ import annotations
 
 from ..calls.cpython import BLOCK_DATA, NO_NUMBER, Python
+from ..calls.nan_checks import count_output, count_run, write_counts
+from ..calls.probes import INSTRUCTION_SITE, now, record
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, f64, i8, i32, i64, ptr
 
 # What a run holds of its own.
@@ -211,9 +213,10 @@ class _PlanRun:
             value = numbers[number]
             own[place] = b.select(widens != 0, b.bitcast(b.cast("sitofp", value, f64), i64), value)
 
-    def walk(self) -> None:
-        """Every instruction in order, until one fails."""
+    def walk(self, is_timed: bool) -> None:
+        """Every instruction in order, until one fails; timed, with a record of each."""
         b = self.b
+        begin = b.var(i64, now(b) if is_timed else 0)
         instructions, operands = self.recorded("instructions"), self.own("operands")
         shared, own = self.recorded("meta"), self.own("meta")
         with b.loop(0, self.head("n_instructions")) as i:
@@ -222,23 +225,34 @@ class _PlanRun:
             code = b.emit(ptr, f"inttoptr i64 {field['address'].text} to ptr")
             meta = Pointer(b.select(field["owns_meta"] != 0, own.address, shared.address), i64)
             status = b.call_address(code, i64, operands.at(field["first_operand"]), meta.at(field["first_meta"]))
+            if is_timed:
+                end = now(b)
+                record(b, begin.value, end, INSTRUCTION_SITE, object=b.arg("self"), index=i)
+                begin.set(end)
             with b.if_(status != 0):
                 self.leave(self._number(field["step"]))
 
-    def give_outputs(self) -> None:
+    def give_outputs(self, is_checked: bool) -> None:
         b = self.b
         n, made = self.head("n_outputs"), self.own("outputs")
         listed = b.call(b.module.declare("PyList_New", ptr, [i64]), n)
         with b.if_(listed == 0):
             self.leave(listed)
         put = b.module.declare("PyList_SetItem", i32, [ptr, i64, ptr])
+        if is_checked:
+            count_run(b)
         with b.loop(0, n) as i:
+            if is_checked:
+                count_output(b, made[i])
             b.call(put, listed, i, made[i])
         self.n_made.set(0)
         self.leave(listed)
 
 
-def write_run(module: IRModule) -> None:
+def write_run(module: IRModule, is_timed: bool = False, is_checked: bool = False) -> None:
+    """`is_timed`: for a profile, a record is written of every instruction; `is_checked`: nan is counted in outputs."""
+    if is_checked:
+        write_counts(module)
     with module.function("extempo_plan_run", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _PlanRun(b)
         run.begin()
@@ -246,5 +260,5 @@ def write_run(module: IRModule) -> None:
         run.make_outputs()
         run.set_bases()
         run.relocate()
-        run.walk()
-        run.give_outputs()
+        run.walk(is_timed)
+        run.give_outputs(is_checked)

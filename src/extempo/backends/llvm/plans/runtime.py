@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 from ..calls.cpython import Python
+from ..calls.nan_checks import CountedPlans
 from ..ir.builder import IRModule, i64, ptr
 from ..ir.machine import CALLS, Library, machine
 from .rows import write_rows
@@ -22,6 +25,23 @@ def runtime() -> dict[str, int]:
         _write_copy(module)
         _libraries.append(machine().load(module.text(), _NAMES, module.imports, CALLS))
     return _libraries[0].address
+
+
+def timed_run() -> int:
+    """The address of what runs a plan and writes records of its instructions, for a profile; compiled if need be."""
+    module = IRModule()
+    write_run(module, is_timed=True)
+    return machine().load(module.text(), ["extempo_plan_run"], module.imports, CALLS).address["extempo_plan_run"]
+
+
+@functools.cache
+def checked_run() -> tuple[int, CountedPlans]:
+    """The address of what runs a plan and counts what leaves it that is not finite, and the counts."""
+    module = IRModule()
+    write_run(module, is_checked=True)
+    names = ["extempo_plan_run", "extempo_plan_counts"]
+    address = machine().load(module.text(), names, module.imports, CALLS).address
+    return address["extempo_plan_run"], CountedPlans(address["extempo_plan_counts"])
 
 
 def _write_zero(module: IRModule) -> None:

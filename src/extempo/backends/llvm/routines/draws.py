@@ -39,7 +39,7 @@ Body = Callable[[IRFunction, Sequence[Value], list[Value]], list[Value]]
 # ---- Philox
 
 
-def _words(b: IRFunction, group: Value, seed: Value, draw: Value) -> list[Value]:
+def philox_words(b: IRFunction, group: Value, seed: Value, draw: Value) -> list[Value]:
     """The four words of blocks 8 * group to 8 * group + 7, one block in each lane."""
     wide = vector(i64, LANES)
     number = b.splat(group * LANES, LANES) + b.lanes(wide, range(LANES))
@@ -75,7 +75,7 @@ def _long_words(b: IRFunction, words: list[Value]) -> list[Value]:
     return [wide[0] | (wide[1] << 32), wide[2] | (wide[3] << 32)]
 
 
-def _in_order(b: IRFunction, parts: list[Value]) -> list[Value]:
+def in_draw_order(b: IRFunction, parts: list[Value]) -> list[Value]:
     """Elements of eight blocks, `parts[k]` holding the k-th of each, in the order in which they stand in a draw."""
     zipped = [
         b.shuffle(x, y, [i // 2 + LANES * (i % 2) for i in range(2 * LANES)])
@@ -204,9 +204,9 @@ def _write_groups(module: IRModule, name: str, element: Type, per_group: int, nu
         prepared = numbers(b, given + 2)
         target = b.pointer(b.arg("target"), element)
         with b.loop(b.arg("first"), b.arg("end")) as group:
-            elements = body(b, prepared, _words(b, group, seed, draw))
+            elements = body(b, prepared, philox_words(b, group, seed, draw))
             place = target + (group - b.arg("first")) * per_group
-            for k, values in enumerate(_in_order(b, elements)):
+            for k, values in enumerate(in_draw_order(b, elements)):
                 place.set_vector(k * LANES, values)
 
 

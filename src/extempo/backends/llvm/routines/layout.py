@@ -98,9 +98,18 @@ def transposed(b: IRFunction, rows: list[Value]) -> list[Value]:
 
 def copying(module: IRModule, element: Type) -> Callee:
     """The copy of elements of that size, to be called in the module: compiled once, for all of them."""
-    name = f"extempo_copy_{element.suffix}"
-    machine().offer(name, build(name, _write_copy, element))
+    name = _copy_name(element)
+    machine().offer(name, copy_address(element))
     return module.declare(name, void, list(_COPY_ARGUMENTS.values()))
+
+
+def copy_address(element: Type) -> int:
+    """Where the copy of elements of that size is."""
+    return build(_copy_name(element), _write_copy, element)
+
+
+def _copy_name(element: Type) -> str:
+    return f"extempo_copy_{element.suffix}"
 
 
 def _write_copy(module: IRModule, name: str, element: Type) -> None:

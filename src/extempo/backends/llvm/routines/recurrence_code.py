@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i8, i64, ptr, void
-from ..ir.parallel import run_shared
+from ..ir.parallel import run_long
 from ..lanes.emitter import Emitter
 from .gemm import Gemm, GemmPlan
 from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
@@ -30,6 +30,8 @@ NUMBERS = (
     "n_steps", "n_rows", "n_sequences", "n_features", "hidden", "width", "descending", "n_blocks", "block_rows",
     "n_taller", "n_chunks", "chunk_blocks", "group", "strip_row", "zeros_at", "strips_at", "strip_bytes",
 )  # fmt: skip
+
+LONG = 1 << 28  # products of a call that takes 5 ms and more on any processor: other Python threads run meanwhile
 
 
 class RecurrenceCell(NamedTuple):
@@ -235,7 +237,8 @@ def _write_routine(module: IRModule, name: str, gemm: Gemm, cell: RecurrenceCell
         if not is_gradient:
             call.project()
         call.pack_weight(turned=not is_gradient)
-        run_shared(b, name + "_chunk", context.address, call.number("n_chunks"))
+        n_products = call.number("n_rows") * call.number("hidden") * call.number("width")
+        run_long(b, name + "_chunk", context.address, call.number("n_chunks"), n_products >= LONG)
         b.ret(0)
 
 

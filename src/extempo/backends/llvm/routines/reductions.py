@@ -1,4 +1,4 @@
-"""Reductions as native code: sums, means, extremes, norms and truth over any dimensions.
+"""Reductions as native code: sums, means, products, extremes, norms and truth over any dimensions.
 
 The shape is worked off in passes over (outer, reduced, inner), from the last reduced dimensions to the first:
 dimensions 0 and 2 of three take one pass along rows ("r", where inner is 1) and one down the columns ("c") of what
@@ -67,6 +67,10 @@ class ReductionKind:
 
 def _sum(b: IRFunction, type_: Type) -> SweepFold:
     return SumSweep(b, type_) if type_.kind == "f" else SweepFold(b, type_, 0, lambda x, y: x + y)
+
+
+def _product(b: IRFunction, type_: Type) -> SweepFold:
+    return SweepFold(b, type_, 1, lambda x, y: x * y)
 
 
 def sum_of(element: Type) -> ReductionKind:
@@ -378,6 +382,7 @@ _INF = float("inf")
 _OF_FLOATS: dict[str, tuple[Any, float, Any, Any]] = {
     "sum": (_sum, 0.0, None, None),
     "mean": (_sum, 0.0, None, _divided),
+    "prod": (_product, 1.0, None, None),
     "amax": (_most, -_INF, None, None),
     "amin": (_least, _INF, None, None),
     "norm_2": (_sum, 0.0, lambda b, x: x * x, _root),
@@ -385,6 +390,7 @@ _OF_FLOATS: dict[str, tuple[Any, float, Any, Any]] = {
     "norm_inf": (_most, 0.0, _absolute, None),
     "norm_-inf": (_least, _INF, _absolute, None),
 }
+_OF_INTEGERS = {"sum": (_sum, 0), "prod": (_product, 1)}
 _OF_BOOLS = {"any": (_some, 0), "all": (_every, 1)}
 
 
@@ -392,8 +398,9 @@ def _kind(name: str, element: Type | None) -> ReductionKind | None:
     if element in (f32, f64) and name in _OF_FLOATS:
         fold, outside, change, finish = _OF_FLOATS[name]
         return ReductionKind(name, element, fold, outside, change=change, finish=finish)
-    if element in (i8, i32, i64) and name == "sum":  # truth is counted
-        return ReductionKind(name, element, _sum, result=i64, change=None if element is i64 else _to_long)
+    if element in (i8, i32, i64) and name in _OF_INTEGERS:  # truth is counted
+        change = None if element is i64 else _to_long
+        return ReductionKind(name, element, *_OF_INTEGERS[name], result=i64, change=change)
     if element is i8 and name in _OF_BOOLS:
         return ReductionKind(name, element, *_OF_BOOLS[name])
     return None
@@ -411,6 +418,7 @@ def _register(op: str, result: Callable[[TensorType], Any]) -> None:
         return bind_reduction(kind, x, TensorType(shape, result(x)), attrs["dim"])
 
 
-_register("sum", lambda x: x.dtype if x.dtype.is_floating_point else int64)
+for _op in _OF_INTEGERS:
+    _register(_op, lambda x: x.dtype if x.dtype.is_floating_point else int64)
 for _op in ("mean", "amax", "amin", "vector_norm", "any", "all"):
     _register(_op, lambda x: x.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (  # noqa: F401 - each registers its own
     arranging,
     attention,
+    coins,
     convolution,
     draws,
     extremes,
@@ -17,7 +18,9 @@ from . import (  # noqa: F401 - each registers its own
     row_attention,
     row_losses,
     rows,
+    scans,
     scattering,
     segments,
+    selecting,
     standardize,
 )

@@ -26,8 +26,9 @@ as long: on a busy machine threads cost little, on a free one they come back wit
 it saw; who changes the word looks for sleepers after that.
 
 **Python.** The caller may hold the GIL. It is handed over when a job has lasted as long as a Python thread may keep it
-(5 ms), and before the caller sleeps: handing it over for less could cost 5 ms to get it back. So a kernel can be
-entered by a second Python thread while it waits in `extempo_parallel`, and must own references to what its chunks read.
+(5 ms), and before the caller sleeps: handing it over for less could cost 5 ms to get it back. A job of one chunk that
+must take longer by its sizes hands it over at once (`extempo_long_part`). So a kernel can be entered by a second Python
+thread while it waits in `extempo_parallel`, and must own references to what its chunks read.
 Helpers are plain POSIX threads that do not know the interpreter, with signals blocked, so Ctrl-C reaches Python.
 
 **Fork and exit.** Helpers are ended before `os.fork`, in the parent, and start again when there is work: the child has
@@ -62,7 +63,7 @@ class Pool:
 
     def __init__(self, target: Target) -> None:
         exported = [f"extempo_pool_{name}" for name in ("memory", "set", "hold", "release", "reset")]
-        exported.append("extempo_parallel")
+        exported += ["extempo_parallel", "extempo_long_part"]
         self._library: Library = load_calls(lambda module: write_threads(module, target), exported, target, RARE)
         at = self.address = self._library.address
         without_gil = ctypes.CFUNCTYPE(None)  # each may have to wait for a job to end
@@ -96,7 +97,8 @@ class Pool:
 
     def serve(self) -> None:
         """Make it the pool of this process: it follows the number of threads, lives through forks and ends at exit."""
-        machine().offer("extempo_parallel", self.address["extempo_parallel"])
+        for name in ("extempo_parallel", "extempo_long_part"):
+            machine().offer(name, self.address[name])
         thread_count.follow(self.set_threads)
         os.register_at_fork(before=self.hold, after_in_parent=self.release, after_in_child=self.reset)
         atexit.register(self._leave)

@@ -52,6 +52,7 @@ def write_threads(module: IRModule, target: Target) -> None:
     _write_wait(module)
     _write_shared(module)
     _write_parallel(module)
+    _write_long_part(module)
     _write_control(module, target)
 
 
@@ -353,6 +354,16 @@ def _write_parallel(module: IRModule) -> None:
                 call(b, "run_shared", void, function, context, first, count, frame.address)
             words.store("ended_at", call(b, "now", i64))
         words.store("lock", FREE)
+        frame.take_gil()
+
+
+def _write_long_part(module: IRModule) -> None:
+    """The one part of a job that surely takes longer than a Python thread may keep the GIL: others run meanwhile."""
+    with module.function("extempo_long_part", void, function=ptr, context=ptr) as b:
+        frame = _JobFrame(b, b.array(i64, 3).address)
+        frame.set(frame.saved, b.const(i64, 0))
+        frame.give_gil()
+        b.call_address(b.arg("function"), void, b.arg("context"), b.const(i64, 0))
         frame.take_gil()
 
 
