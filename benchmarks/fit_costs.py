@@ -323,10 +323,10 @@ def each(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 def in_lockstep() -> dict[str, tuple[float, ...]]:
     """(Without gradients, with them), by two samples: of functions of few ops and of many, of few turns and of many."""
-    names = ("LOCKSTEP", "LOCKSTEP_OP", "LOCKSTEP_TURN", "LOCKSTEP_TURN_OP", "LOOPED_TURN_OP")
+    names = ("LOCKSTEP", "LOCKSTEP_OP", "LOCKSTEP_TURN", "LOCKSTEP_TURN_OP", "LOOPED_TURN_OP", "SEQUENCE_TURN")
     found: dict[str, list[float]] = {name: [] for name in names}
     few_turns, many_turns = [[ex.ones(n + i, 4) for i in range(2)] for n in (8, 40)]
-    step = nn.Linear(4, 4)
+    step, recurrent = nn.Linear(4, 4), nn.LSTM(64, 64)
 
     def chain(*ops: Any) -> Callable[..., Any]:
         def sample(x: Any) -> Any:
@@ -360,7 +360,19 @@ def in_lockstep() -> dict[str, tuple[float, ...]]:
             found["LOCKSTEP_TURN"].append(per_turn(reads, ex.batch, tracked))
             found["LOCKSTEP_TURN_OP"].append(per_turn(attends, ex.batch, tracked) / 3)
         found["LOOPED_TURN_OP"].append(per_turn(reads, each, tracked) / 2 / 4)
-    return {name: tuple(seconds) for name, seconds in found.items()}
+        found["SEQUENCE_TURN"].append(per_turn(lambda x: recurrent(x.repeat(1, 16))[0], each, tracked) / 2)
+    return {name: tuple(seconds) for name, seconds in found.items()} | {"LOOPED_WEIGHT_BYTE": weight_byte()}
+
+
+def weight_byte() -> tuple[float, ...]:
+    """(Without gradients, with them), of a product: a large weight beside a small one, for few rows."""
+    small, large = (nn.Linear(64, n) for n in (8, 264))
+    samples = [ex.ones(4, 64) for _ in range(8)]
+    found = []
+    for tracked in (False, True):
+        few, many = (seconds_on(samples, layer, each, tracked) for layer in (small, large))
+        found.append((many - few) / 8 / (256 * 64 * 4))
+    return tuple(found)
 
 
 def rows(name: str, known: Any, found: Any) -> Iterator[tuple[str, float, float]]:

@@ -7,8 +7,10 @@
 
 The rows are the modules of per_sample_models: code as PyTorch users write it, the same text for PyTorch's loop and for
 Extempo's three ways to run it. Every step has samples that no earlier step had. Before anything is timed, gradients
-must be those of PyTorch's loop. `ex.batch` may take 1.0 of hand-batched PyTorch, where there is such a thing, 0.15 of
-PyTorch's loop elsewhere, and 1.05 of Extempo's own loop everywhere, with 4 samples, too.
+must be those of PyTorch's loop. Where DyNet can say the model and is there (`pip install dyNET38`, or
+EXTEMPO_BENCH_PYTHON_DYNET names an interpreter that has it), its automatic batching stands beside. `ex.batch` may take
+1.0 of hand-batched PyTorch, where there is such a thing, 0.15 of PyTorch's loop elsewhere, and 1.05 of Extempo's own
+loop everywhere, with 4 samples, too.
 
 The second table has what a batch costs beside a steady step, for 32 samples: bytes of live tensors at their peak in
 forward and backward (1.1 of hand-batched PyTorch, or of its loop), the first 20 calls beside 20 of the loop in fresh
@@ -19,6 +21,7 @@ relative to the loop's call of that number (3). Of these calls, time of Python's
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import sys
@@ -28,8 +31,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product
 
-from interleave import ONE_THREAD, PeerProcess, Result, measure, started
-from per_sample_models.row import BY_HAND, MODULE, N_STEPS, Row
+from interleave import ONE_THREAD, PeerProcess, Result, interpreter_of, measure, started
+from per_sample_models.row import AUTOBATCH, BY_HAND, MODULE, N_STEPS, Row
 from report import BASELINE, BATCH, BATCH_COMPILED, DIFFERS, OURS, shown, source, table, verdict
 from workload import Workload
 
@@ -58,7 +61,7 @@ LIVE, FIRST_CALLS, TENTH_CALL, TRACING_CALL = 1.1, 1.05, 2.0, 3.0
 N_FIRST, N_STEADY, N_REPEATS = 20, 10, 2
 GRADIENT_TOLERANCE = 1e-3  # of each parameter's gradient, relative to its norm and the largest of all
 
-PEERS = (BASELINE, OURS, BATCH, BATCH_COMPILED, BY_HAND)
+PEERS = (BASELINE, OURS, BATCH, BATCH_COMPILED, BY_HAND, AUTOBATCH)
 OWN_PEERS = (OURS, BATCH)  # with few samples
 
 
@@ -122,9 +125,15 @@ def compare_gradients(workload: Workload, processes: list[PeerProcess]) -> None:
                 process.error = "GRADIENTS DIFFER"
 
 
+def is_there(peer: str) -> bool:
+    """Whether a library that is no part of the project's own environment can be asked for."""
+    own_interpreter = interpreter_of(peer) != sys.executable
+    return peer != AUTOBATCH or own_interpreter or importlib.util.find_spec("dynet") is not None
+
+
 def timed(row: Row, style: str, n_samples: int, rounds: int, peers: Sequence[str]) -> Measurement:
     workload = row.workload(n_samples, style)
-    with started("per_sample", [peer for peer in peers if peer in workload.peers]) as processes:
+    with started("per_sample", [peer for peer in peers if peer in workload.peers and is_there(peer)]) as processes:
         compare_gradients(workload, processes)
         found = Measurement(row, style, n_samples, measure(workload, processes, rounds))
         for process in processes:
@@ -177,6 +186,7 @@ TIMING_HEADER = (
     "batch ms",
     "compiled ms",
     "by hand ms",
+    "dynet ms",
     "batch to hand",
     "compiled to hand",
     "batch to torch loop",

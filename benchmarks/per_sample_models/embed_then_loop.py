@@ -43,6 +43,33 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
+SHAPES = {
+    "embedding.weight": (N_WORDS, N_IN),
+    "cell.weight_ih": (4 * N_HIDDEN, N_IN),
+    "cell.weight_hh": (4 * N_HIDDEN, N_HIDDEN),
+    "cell.bias_ih": (4 * N_HIDDEN,),
+    "cell.bias_hh": (4 * N_HIDDEN,),
+    "out.weight": (N_CLASSES, N_HIDDEN),
+    "out.bias": (N_CLASSES,),
+}
+
+
+def dynet(dy: Any, parameters: Any) -> Loss:
+    """Word by word: DyNet looks up one at a time."""
+    table, wx, wh, bx, bh, out, out_bias = parameters.values()
+
+    def read(words: Any, label: Any) -> Any:
+        h = c = dy.zeros(N_HIDDEN)
+        for word in words.tolist():
+            gates = dy.affine_transform([bx + bh, wx, table[word], wh, h])
+            i, f, g, o = (dy.pick_range(gates, k * N_HIDDEN, (k + 1) * N_HIDDEN) for k in range(4))
+            c = dy.cmult(dy.logistic(f), c) + dy.cmult(dy.logistic(i), dy.tanh(g))
+            h = dy.cmult(dy.logistic(o), dy.tanh(c))
+        return dy.pickneglogsoftmax(dy.affine_transform([out_bias, out, h]), int(label))
+
+    return read
+
+
 def arguments(lib: Any, model: Any) -> Loss:
     """The sentence at once; the cell is a function of its inputs and weights."""
     F = lib.nn.functional
@@ -118,4 +145,11 @@ def attributes(lib: Any, model: Any) -> Loss:
 STYLES = {"arguments": arguments, "closures": closures, "attributes": attributes}
 
 
-ROWS = [Row("embed_then_loop", __doc__, model, sentence, (5, 50), by_hand, padded_sentences, styles=STYLES)]
+ROWS = [
+    Row(
+        *("embed_then_loop", __doc__, model, sentence, (5, 50), by_hand, padded_sentences),
+        styles=STYLES,
+        shapes=SHAPES,
+        dynet=dynet,
+    )
+]

@@ -63,4 +63,42 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROWS = [Row("nested_rnn", __doc__, model, draw, (2, 6), by_hand, collate)]
+SHAPES = {
+    "embedding.weight": (N_WORDS, N_IN),
+    "of_words.weight_ih": (3 * N_HIDDEN, N_IN),
+    "of_words.weight_hh": (3 * N_HIDDEN, N_HIDDEN),
+    "of_words.bias_ih": (3 * N_HIDDEN,),
+    "of_words.bias_hh": (3 * N_HIDDEN,),
+    "of_sentences.weight_ih": (3 * N_HIDDEN, N_HIDDEN),
+    "of_sentences.weight_hh": (3 * N_HIDDEN, N_HIDDEN),
+    "of_sentences.bias_ih": (3 * N_HIDDEN,),
+    "of_sentences.bias_hh": (3 * N_HIDDEN,),
+    "out.weight": (N_CLASSES, N_HIDDEN),
+    "out.bias": (N_CLASSES,),
+}
+
+
+def dynet(dy: Any, parameters: Any) -> Loss:
+    table, *cells, out, out_bias = parameters.values()
+
+    def step(x: Any, h: Any, wx: Any, wh: Any, bx: Any, bh: Any) -> Any:
+        of_input, of_state = dy.affine_transform([bx, wx, x]), dy.affine_transform([bh, wh, h])
+        r, z, n = (dy.pick_range(of_input, k * N_HIDDEN, (k + 1) * N_HIDDEN) for k in range(3))
+        hr, hz, hn = (dy.pick_range(of_state, k * N_HIDDEN, (k + 1) * N_HIDDEN) for k in range(3))
+        update = dy.logistic(z + hz)
+        new = dy.tanh(n + dy.cmult(dy.logistic(r + hr), hn))
+        return new + dy.cmult(update, h - new)
+
+    def read(sentences: list[Any], label: Any) -> Any:
+        document = dy.zeros(N_HIDDEN)
+        for words in sentences:
+            h = dy.zeros(N_HIDDEN)
+            for word in words.tolist():
+                h = step(table[word], h, *cells[:4])
+            document = step(h, document, *cells[4:])
+        return dy.pickneglogsoftmax(dy.affine_transform([out_bias, out, document]), int(label))
+
+    return read
+
+
+ROWS = [Row("nested_rnn", __doc__, model, draw, (2, 6), by_hand, collate, shapes=SHAPES, dynet=dynet)]

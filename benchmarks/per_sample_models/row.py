@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import dynet_peer
 import numpy as np
 from workload import (
     LEARNING_RATE,
@@ -34,6 +35,7 @@ N_WORDS, N_CLASSES = 1000, 5
 BLOCK, N_STEPS = 2, 56  # warm-up and 20 rounds
 MODULE = "module"  # the style that a row has in any case
 BY_HAND = "torch hand-batched"
+AUTOBATCH = "dynet+autobatch"
 
 Sample = tuple[Any, ...]  # arrays, numbers, and lists and tuples of them
 Model = Callable[..., Any]  # the loss of one sample; an nn.Module
@@ -53,6 +55,8 @@ class Row:
     collate: Callable[[list[Sample]], Sample] | None = None
     no_hand: str = ""  # why nobody would batch it by hand
     styles: Mapping[str, Callable[[Any, Any], Loss]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of the parameters, for DyNet, tables first
+    dynet: Callable[[Any, Any], Loss] | None = None  # of the library and the parameters, by name
 
     def steps(self, n_samples: int) -> list[list[Sample]]:
         """The samples of each step, no two steps alike; all have the same sum of sizes."""
@@ -66,6 +70,8 @@ class Row:
         }
         if self.by_hand:
             peers[BY_HAND] = partial(hand_batched, self, n_samples)
+        if self.dynet and style == MODULE:
+            peers[AUTOBATCH] = partial(with_dynet, self, n_samples)
         return Workload(f"{self.name} {style} {n_samples}", self.about, BLOCK, peers)
 
 
@@ -91,10 +97,15 @@ class Training:
         found = []
         for parameter in self.parameters:
             gradient = np.zeros(tuple(parameter.shape)) if parameter.grad is None else parameter.grad.numpy()
-            direction = rng.randn(*gradient.shape) / max(1, gradient.size) ** 0.5
-            found.append([float(np.linalg.norm(gradient)), float((gradient * direction).sum())])
+            found.append(norms(rng, gradient))
             parameter.grad = None
         return found
+
+
+def norms(rng: Any, gradient: Any) -> list[float]:
+    """Its norm, and the gradient along some direction."""
+    direction = rng.randn(*gradient.shape) / max(1, gradient.size) ** 0.5
+    return [float(np.linalg.norm(gradient)), float((gradient * direction).sum())]
 
 
 def filled(lib: Any, model: Any) -> list[Any]:
@@ -103,14 +114,19 @@ def filled(lib: Any, model: Any) -> list[Any]:
     tables = {id(module.weight) for module in model.modules() if isinstance(module, lib.nn.Embedding)}
     with lib.no_grad():
         for name, parameter in parameters.items():
-            rng = np.random.RandomState(zlib.crc32(name.encode()))
-            drawn = rng.randn(*parameter.shape)
-            if parameter.ndim > 1:
-                drawn /= 1 if id(parameter) in tables else parameter.shape[-1] ** 0.5
-            else:
-                drawn = 0.1 * drawn + ("norm" in name and name.endswith("weight"))
-            parameter.copy_(lib.from_numpy(drawn.astype("f4")))
+            drawn = drawn_weight(name, tuple(parameter.shape), id(parameter) in tables)
+            parameter.copy_(lib.from_numpy(drawn))
     return list(parameters.values())
+
+
+def drawn_weight(name: str, shape: tuple[int, ...], is_table: bool) -> Any:
+    """The values of a parameter; a table is one of words."""
+    drawn = np.random.RandomState(zlib.crc32(name.encode())).randn(*shape)
+    if len(shape) > 1:
+        drawn /= 1 if is_table else shape[-1] ** 0.5
+    else:
+        drawn = 0.1 * drawn + ("norm" in name and name.endswith("weight"))
+    return drawn.astype("f4")
 
 
 def tensors(lib: Any, value: Any) -> Any:
@@ -154,6 +170,53 @@ def hand_batched(row: Row, n_samples: int) -> Training:
     parameters = filled(lib, model)
     batches = [tensors(lib, row.collate(samples)) for samples in row.steps(n_samples)]
     return training(lib, row.by_hand(lib, model), parameters, batches, as_it_is, fused=True)
+
+
+class DynetTraining:
+    """The same as `Training` by DyNet, which batches by itself what one graph of all samples has in common."""
+
+    def __init__(self, dy: Any, loss_of: Callable[[int], Any], weights: Any, parameters: Mapping[str, Any]) -> None:
+        self._dy, self._loss_of, self._parameters = dy, loss_of, parameters
+        self._train = dynet_peer.trainer(loss_of, dy.AdamTrainer(weights, LEARNING_RATE), weights)
+
+    def __call__(self, i: int) -> float:
+        return self._train(i)
+
+    def forward_and_backward(self, i: int) -> None:
+        self._dy.renew_cg()
+        loss = self._loss_of(i)
+        loss.value()
+        loss.backward()
+
+    def gradients(self, i: int) -> list[list[float]]:
+        for parameter in self._parameters.values():
+            parameter.scale_gradient(0.0)
+        self.forward_and_backward(i)
+        rng = np.random.RandomState(0)
+        found = [norms(rng, parameter.grad_as_array()) for parameter in self._parameters.values()]
+        for parameter in self._parameters.values():
+            parameter.scale_gradient(0.0)
+        return found
+
+
+def with_dynet(row: Row, n_samples: int) -> DynetTraining:
+    """The code of one sample, run for every sample, in DyNet's words."""
+    assert row.dynet is not None
+    dy = dynet_peer.dynet(1024, autobatch=True)
+    weights = dy.ParameterCollection()
+    parameters = {}
+    for name, shape in row.shapes.items():
+        is_table = name.endswith("embedding.weight")
+        array = drawn_weight(name, shape, is_table)
+        make = weights.lookup_parameters_from_numpy if is_table else weights.parameters_from_numpy
+        parameters[name] = make(array)
+    loss_of = row.dynet(dy, parameters)
+    steps = row.steps(n_samples)
+
+    def loss_of_step(i: int) -> Any:
+        return dy.average([loss_of(*sample) for sample in steps[i % len(steps)]])
+
+    return DynetTraining(dy, loss_of_step, weights, parameters)
 
 
 def draw_words(rng: Any, n: int) -> Any:

@@ -34,8 +34,9 @@ def close(got: np.ndarray, expected: np.ndarray, what: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what)
 
 
-def gradients_of(outputs: Any, parameters: list[Tensor]) -> list[Any]:
-    """Of a sum in which every element counts differently."""
+def gradients_of(outputs: Any, parameters: list[Tensor], columns: Any = ()) -> list[Any]:
+    """Of a sum in which every element counts differently, for weights and for samples that are tracked."""
+    parameters = [*parameters, *[t for t in leaves(list(columns)) if t.is_leaf and t.requires_grad]]
     for p in parameters:
         p.grad = None
     tracked = [t for t in leaves(outputs) if t.requires_grad]

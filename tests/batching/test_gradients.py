@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+
 import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.backends.selection import native
 
 from .agreement import check, close, draw, rows
 
@@ -116,3 +120,35 @@ def test_what_a_level_of_a_loop_was_not_computed_from_has_no_gradient():
         return x.sum()
 
     check(run, first, others, parameters=[*first, *others])
+
+
+def _counted(x, cell, more):
+    h = ex.zeros(32)
+    for row in x:
+        h = cell(row, h)
+        if more(h).item() > 1e9:
+            break
+    return h.sum()
+
+
+@pytest.mark.skipif(native() is None, reason="memory is counted by the native pool")
+def test_the_last_backward_keeps_nothing_of_what_it_has_been_through():
+    memory = native().memory
+    cell, more = ex.nn.GRUCell(32, 32), ex.nn.Linear(32, 1)
+    batched = ex.batch(functools.partial(_counted, cell=cell, more=more))
+    found = {}
+    for keep in (False, True, False, True, False, True):  # the first calls run in other ways
+        for p in cell.parameters():
+            p.grad = None
+        gc.collect()
+        before = memory.stats()["bytes_in_use"]
+        loss = sum(batched([draw(i, 12, 32) for i in range(16)]))
+        memory.reset_peak()
+        loss.backward(retain_graph=keep)
+        peak = memory.stats()["peak_bytes_in_use"] - before
+        found[keep] = peak, [p.grad.numpy().copy() for p in cell.parameters()]
+        del loss
+    (kept, expected), (let_go, got) = found[True], found[False]
+    assert let_go < 0.9 * kept
+    for a, b in zip(got, expected, strict=True):
+        close(a, b, "gradients")

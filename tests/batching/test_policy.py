@@ -11,7 +11,9 @@ import pytest
 
 import extempo as ex
 from extempo import nn
+from extempo.batching.layers import LayerForm
 from extempo.batching.policy import ASIDE, LONGEST_ASIDE, Outlook, outlooks_of, run_cost
+from extempo.batching.sizes.forms import SizedKind, no_function
 from extempo.core import costs
 from extempo.tracing.policy import AlwaysPlan, CountingPolicy, NeverPlan, choose
 
@@ -133,3 +135,11 @@ def test_the_environment_chooses_between_batches_and_loops():
     env = {**os.environ, "EXTEMPO_POLICY": "never"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_layer_on_sequences_of_several_sizes_costs_its_ops():
+    kind = SizedKind("layer", no_function, (), (), (False,), (), n_ops=100)
+    kind.form = LayerForm
+    batched, looped = run_cost([(SimpleNamespace(kind=kind), range(4), 0)], 4)
+    assert batched > 100 * costs.SIZED_LAYER_OP[0]
+    assert looped == pytest.approx(400 * costs.LOOPED_OP[0])

@@ -102,16 +102,13 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int, parts: Any 
         return Batches(waiting[k], members, all_refs[k][members], all_firsts[k][members], ends, parts_of.get(k))
 
     sources = makers.sources(all_refs)
-    components = _COMPONENTS.get(sources)
-    if components is None:
-        components = _COMPONENTS.put(sources, _components(sources))
-    for kinds in components:
+    for kinds in components_of(sources):
         k = kinds[0]
         if len(kinds) > 1:
-            by_kind, schedule = _interleaved(kinds, list(agenda(kinds, all_refs, makers)))
+            by_kind, schedule = interleaved_batches(kinds, all_refs, makers)
             yield Component([batches(k, *by_kind[k]) for k in kinds], schedule)
         elif sources[k] >> k & 1:
-            members, ends = _levels(k, all_refs[k], makers)
+            members, ends = levels_of(k, all_refs[k], makers)
             yield Component([batches(k, members, ends)], [(0, level) for level in range(len(ends))])
         else:
             n = len(all_firsts[k])
@@ -162,6 +159,12 @@ def _sources_of(refs: Any, kinds: Any, first_value: int) -> int:
 def _sources_of_many(refs: Any, kinds: Any, first_value: int) -> int:
     sources = set(kinds[refs[refs >= first_value] - first_value].tolist()) - {-1}
     return sum(1 << k for k in sources)
+
+
+def components_of(sources: tuple[int, ...]) -> list[list[int]]:
+    """Kinds that depend on each other, in the order in which they can run."""
+    found = _COMPONENTS.get(sources)
+    return _COMPONENTS.put(sources, _components(sources)) if found is None else found
 
 
 def _components(sources: tuple[int, ...]) -> list[list[int]]:
@@ -221,7 +224,7 @@ def _array_of_ints(numbers: list[int]) -> Any:
 # ---- a component of one kind: levels
 
 
-def _levels(k: int, refs: Any, makers: Makers) -> tuple[Any, list[int]]:
+def levels_of(k: int, refs: Any, makers: Makers) -> tuple[Any, list[int]]:
     """Calls of one kind in the order of their depths; where each level ends."""
     by_depth = np.empty(len(refs), np.int64)
     _depths(refs, makers.kinds, makers.calls, k, makers.first_value, by_depth)
@@ -243,13 +246,13 @@ def _depths(refs: Any, kinds: Any, calls: Any, k: int, first_value: int, by_dept
 # ---- a component of several kinds: the agenda
 
 
-def _interleaved(
-    kinds: list[int], batches: list[tuple[int, Any]]
+def interleaved_batches(
+    kinds: list[int], all_refs: list[Any], makers: Makers
 ) -> tuple[dict[int, tuple[Any, list[int]]], list[tuple[int, int]]]:
-    """Batches (kind, members) as levels of each kind, members one after the other, and the order of all levels."""
+    """Batches of a component as levels of each kind, their calls one after the other, and the order of all levels."""
     levels: dict[int, list[Any]] = {k: [] for k in kinds}
     schedule = []
-    for k, members in batches:
+    for k, members in agenda(kinds, all_refs, makers):
         schedule.append((kinds.index(k), len(levels[k])))
         levels[k].append(members)
     by_kind = {k: (np.concatenate(own), np.cumsum([len(m) for m in own]).tolist()) for k, own in levels.items()}

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ..autograd.observers import listener
 from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
+from ..core.debuggers import has_breakpoint, is_debugged
 from ..core.interrupts import certainly
 from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
@@ -18,6 +19,7 @@ from ..tracing.compiled_function import steps_aside
 from .cells import ask_again
 from .greenlets import GreenletHub
 from .lockstep.programs import Outcome, in_lockstep, why_recorded
+from .outlining.outlines import for_samples
 from .policy import Outlook, outlooks_of
 from .purity_guards import look_again
 from .report import Explanation, Notes
@@ -25,6 +27,7 @@ from .run import BatchExecutor
 from .sample_tracer import SampleTracer
 
 R = TypeVar("R")  # what one sample gives
+_LISTS = (list, tuple)
 
 
 class batch(Generic[R]):
@@ -36,10 +39,11 @@ class batch(Generic[R]):
 
     Each sample runs its own Python: loops, recursion, branches on its own values. What samples compute runs together:
     calls of the same op, layer or module that only computes (a cell, see `ex.cell`) are one batch. A function that only
-    computes runs once for all samples, in lockstep, from its second call on. A sample that asks
+    computes runs once for all samples, in lockstep. A sample that asks
     for a value (`item`, `bool`, `print`) waits until the others wait, too. So lines of samples interleave; what they do
     to shared Python objects happens in no fixed order. Gradients flow through; results equal a plain loop to rounding.
 
+    A function with a `breakpoint()` in it, and one that a debugger follows, runs as a plain loop: sample after sample.
     `debug=True` is the plain loop, with the same random draws, for pdb. `ex.eager()` makes all of them plain loops.
     `stats()` counts what the last call did, `explain()` says line by line how well it was batched and why.
 
@@ -69,7 +73,7 @@ class batch(Generic[R]):
         if isinstance(outer, SampleTracer) and not self._debug:
             return _inside(outer, call, samples, draws)
         # A static function that is being recorded has to see every op.
-        if self._debug or steps_aside(mode) or listener(mode) is not None:
+        if self._debug or steps_aside(mode) or listener(mode) is not None or is_debugged() or has_breakpoint(self._fn):
             return _loop(call, samples, draws)
         n_bits = len(samples).bit_length()
         outlook = self._outlooks.get(n_bits)
@@ -78,9 +82,14 @@ class batch(Generic[R]):
         self._outlook = outlook
         self._notes = notes = Notes()
         notes.n_samples = len(samples)
+        if outlook.loops_next():
+            return _loop(call, samples, draws)
         done = self._in_lockstep(kwargs, samples, mode)
         if done is None:
             return self._recorded(call, samples, range(len(samples)), draws, mode)
+        if done.loops:
+            outlook.loop_is_better()
+            return _loop(call, samples, draws)
         left = done.left.tolist()
         if left:
             rest = self._recorded(call, [samples[i] for i in left], left, draws, mode)
@@ -114,13 +123,14 @@ class batch(Generic[R]):
             return _loop(call, samples, draws, numbers)
         _leave_trace(mode)
         ask_again()
+        call = for_samples(call, notes.ran_as_function)
         hub = GreenletHub()
         run = BatchExecutor(notes, hub.pause)
         if mode.grad:
             run.own_leaves = _own_leaves(samples)
 
         def go_on() -> None:
-            run.flush()
+            run.flush_for_reads()
             hub.resume()
 
         inside = ExecutionContext(mode.grad, mode.inference, None, mode.quiet)
@@ -157,11 +167,13 @@ def _own_leaves(samples: list[tuple[Any, ...]]) -> set[int]:
     """The ids of leaves that want a gradient and are arguments of one sample alone, or in a list that is one."""
     owners: dict[int, int] = {}
     shared: set[int] = set()
-    for number, sample in enumerate(samples):
-        for argument in sample:
+    for column in zip(*samples, strict=True):
+        if not _may_hold_tensors(column):
+            continue
+        for number, argument in enumerate(column):
             if isinstance(argument, Tensor):
                 tensors: Sequence[Any] = (argument,)
-            elif type(argument) in (list, tuple) and argument and isinstance(argument[0], Tensor):
+            elif type(argument) in _LISTS and argument and isinstance(argument[0], Tensor):
                 tensors = argument
             else:
                 continue
@@ -170,6 +182,14 @@ def _own_leaves(samples: list[tuple[Any, ...]]) -> set[int]:
                 if is_leaf and owners.setdefault(id(t), number) != number:
                     shared.add(id(t))
     return owners.keys() - shared
+
+
+def _may_hold_tensors(column: Sequence[Any]) -> bool:
+    """Whether an argument of some sample may be a tensor or a list that begins with one, told by types alone."""
+    types = set(map(type, column))
+    if not types.isdisjoint(_LISTS):
+        types |= {type(x[0]) for x in column if type(x) in _LISTS and x}
+    return any(issubclass(one, Tensor) for one in types)
 
 
 def _leave_trace(mode: ExecutionContext) -> None:

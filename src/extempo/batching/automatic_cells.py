@@ -1,15 +1,18 @@
-"""Modules that become cells by themselves: when it pays, and the proof that their calls only compute.
+"""What becomes a cell by itself, modules and regions of functions: when it pays, and the proof that it only computes.
 
-A user's module is a candidate. Three calls with one signature make it worth a trace; a module whose arguments have
-another size or structure at almost every call stays an ordinary function, whose ops run together with those of other
-sizes. What decides is counted, never timed. Before a trace `prove` runs the forward on symbols, instruction by
-instruction (`checked_bytecode`): one that may do more than compute is an ordinary function, and nothing has happened.
+A user's module is a candidate, and so is a region of a function (`outlining`). Three calls with one signature make it
+worth a trace; a module whose arguments have another size or structure at almost every call stays an ordinary function,
+whose ops run together with those of other sizes. What decides is counted, never timed. Before a trace `prove` runs the
+forward on symbols, instruction by instruction (`checked_bytecode`): one that may do more than compute is an ordinary
+function, and nothing has happened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ..core.tensor import Tensor
 from ..core.types import TensorType
@@ -28,31 +31,42 @@ _MOST_FORMS = 4  # signatures that differ in more
 _MOST_OPS = 500  # of a cell; of a body with more, parts are cells
 _MOST_PARTS = 64  # of the arguments of one call
 _LEAVES = frozenset((Tensor, Parameter, Buffer, int, float, bool, str, type(None)))
+_TAKEN_APART = (Tensor, list, tuple, dict, int, float, str, np.ndarray, np.generic)  # by signatures
 
+LOOKED_AT = "it looks at numbers (compares them, computes with them) that are others at each call"
 VARIED = "its arguments have another size or structure at almost every call"
 
 
+Culprit = tuple[int, int, int, int] | int | None  # a place in the source, the number of a result, or nothing known
+
+
 class Candidate:
-    """What was counted of the calls of one module."""
+    """What was counted of the calls of one module or region."""
 
     __slots__ = ("_calls", "_ordinary", "_sizes")
+
+    least_ops = 0  # of the body, for a call of it to gain
 
     def __init__(self) -> None:
         self._calls: dict[tuple[Any, ...], int] = {}  # by signature
         self._sizes: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}  # by what signatures have in common
         self._ordinary: dict[bool, str] = {}  # why it is an ordinary function, by whether it is in training
 
-    def why_ordinary(self, module: Module) -> str:
+    def why_ordinary(self, module: Module | None) -> str:
         """Why calls are to run as their ops, in the mode that the module is in; "" if they need not."""
         return self._ordinary.get(_is_training(module), "") if self._ordinary else ""
 
-    def give_up(self, module: Module, why: str) -> None:
-        """In this mode; what was counted does not speak of the other one."""
+    def give_up(self, module: Module | None, why: str, where: Culprit = None) -> None:
+        """In this mode; what was counted does not speak of the other one. where: what in the body it is about."""
         self._ordinary[_is_training(module)] = why
         self._calls.clear()
         self._sizes.clear()
 
-    def count(self, marks: tuple[Any, ...]) -> str | None:
+    def unusual(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """What is among the arguments that a cell would see other than as it is; "" if nothing is."""
+        return unusual(args, kwargs)
+
+    def count(self, marks: tuple[Any, ...], args: tuple[Any, ...]) -> str | None:
         """Count a call. None: it is to be traced; "": it is too early; otherwise why it never will be."""
         form, sizes = _form_and_sizes(marks)
         known = self._sizes.setdefault(form, set())
@@ -63,7 +77,7 @@ class Candidate:
         return None if n_calls > _CALLS_BEFORE else ""
 
 
-def _is_training(module: Module) -> bool:
+def _is_training(module: Module | None) -> bool:
     return bool((attributes_of(module) or {}).get("training"))  # a property of the user's may count who asks
 
 
@@ -82,8 +96,11 @@ def _form_and_sizes(marks: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any,
     return tuple(form), tuple(sizes)
 
 
-def unusual(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What is among the arguments that a cell would see other than as it is; "" if nothing is."""
+def unusual(args: tuple[Any, ...], kwargs: dict[str, Any], objects: bool = False) -> str:
+    """What is among the arguments that a cell would see other than as it is; "" if nothing is.
+
+    objects: those of other classes may be among them, which are known by their identity.
+    """
     left: list[Any] = [*args, *kwargs.values()]
     n = 0
     while left:
@@ -98,7 +115,7 @@ def unusual(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
             if not all(type(key) is str for key in x):
                 return "it gets a dict whose keys are no strings"
             left.extend(x.values())
-        elif kind not in _LEAVES:
+        elif kind not in _LEAVES and not (objects and not issubclass(kind, _TAKEN_APART)):
             return f"it gets a {kind.__name__}"
     return ""
 
@@ -119,16 +136,28 @@ class Proof:
             result = self.tracer.run(self._run.run, (body, args, kwargs), {})
         except Declined as why:
             where = self._run.where
-            raise Declined(f"{why}, at {where}" if where else str(why)) from None
+            raise Declined(f"{why}, at {where}" if where else str(why), self._run.position) from None
         except Impure as why:
-            raise Declined(str(why)) from None
+            raise Declined(str(why), self._run.position) from None
         except Exception as error:  # whatever it is: the ordinary function shows it, if it is one
-            raise Declined(f"on symbols it raises {type(error).__name__}: {error}") from None
+            raise Declined(f"on symbols it raises {type(error).__name__}: {error}", self._run.position) from None
         if self._is_cell and len(self.tracer.steps) > _MOST_OPS:
             raise Declined(f"it has more than {_MOST_OPS} ops")
         if not self.tracer.looked_at:
-            self._check_result(result)
+            try:
+                self._check_result(result)
+            except Declined as why:
+                raise Declined(str(why), self._bad_part(result)) from None
         return result
+
+    def _bad_part(self, result: Any) -> int:
+        """Which part of a tuple of results it is that must not be one; 0 if the result is none."""
+        for number, part in enumerate(result if type(result) is tuple else ()):
+            try:
+                self._check_result(part)
+            except Declined:
+                return number
+        return 0
 
     def _check_result(self, result: Any) -> None:
         """What is returned must be new: a cell gives tensors and containers of its own."""

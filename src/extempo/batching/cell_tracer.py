@@ -35,6 +35,11 @@ from .read_guards import alike
 class Declined(Exception):
     """The call is not to be one call: its ops are calls of their own."""
 
+    def __init__(self, why: str, where: Any = None) -> None:
+        """where: what in the body it is about (`automatic_cells.Culprit`)."""
+        super().__init__(why)
+        self.where = where
+
 
 class CellOp(NamedTuple):
     """One op: what it reads and the first of its results are value ids, indices into a list of values."""

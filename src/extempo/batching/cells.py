@@ -22,7 +22,7 @@ from ..core.weak import WeakMembers, forgetting
 from ..errors import DtypeError, GraphError
 from ..nn import module as nn_module
 from ..nn.module import Module
-from .automatic_cells import Candidate, Proof, unusual
+from .automatic_cells import LOOKED_AT, Candidate, Culprit, Proof
 from .call_cache import MOST_CACHED_CALLS, CachedCall, cache_cell_call
 from .cell_states import ArgumentLayout, CellArguments, CellCall, CellState
 from .cell_tracer import CellTracer, Declined, decline_modules
@@ -115,23 +115,23 @@ class Cell(CellOfFunction):
     def why_ordinary(self) -> str:
         """Why no call is one call now; "" if one may be."""
         module = None if self._module is None or self.candidate is None else self._module()
-        return "" if module is None or self.candidate is None else self.candidate.why_ordinary(module)
+        return "" if self.candidate is None else self.candidate.why_ordinary(module)
 
-    def _give_up(self, why: str) -> Any:
+    def _give_up(self, why: str, where: Culprit = None) -> Any:
         """From now on it is an ordinary function. Returns None, which is what a call then is."""
         module = None if self._module is None else self._module()
-        assert module is not None
         assert self.candidate is not None
-        self.candidate.give_up(module, why)
+        self.candidate.give_up(module, why, where)
+        self.runs_as_ops = self._fn is not None  # a region's statements run where they stand
         self.declined = why
         self.forget()
         return None
 
-    def _is_due(self, marks: tuple[Any, ...]) -> bool:
+    def _is_due(self, marks: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
         """Whether a call with a new signature is to be traced."""
         if self.candidate is None:
             return True
-        why = self.candidate.count(marks)
+        why = self.candidate.count(marks, args)
         self.declined = why or ""
         if why:
             self._give_up(why)
@@ -141,7 +141,7 @@ class Cell(CellOfFunction):
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> CellCall | None:
         """What a call is; None if its ops are to run as such."""
-        if self.candidate is not None and (why := unusual(args, kwargs)):
+        if self.candidate is not None and (why := self.candidate.unusual(args, kwargs)):
             return self._give_up(why)
         marks: list[Any] = [grad]
         inputs: list[Any] = []
@@ -163,7 +163,7 @@ class Cell(CellOfFunction):
         states = layout.states.get(values)
         if not states or not (state := states[0]).reads.same():
             if not states and values and len(layout.states) >= self._most_values(values):
-                self.declined = "it looks at numbers (compares them, computes with them) that are others at each call"
+                self.declined = LOOKED_AT
                 return None if self.candidate is None else self._give_up(self.declined)
             state = self._state(layout, values, arguments)
             if layout.looked_at != looked_at:  # the body has looked at one more
@@ -191,7 +191,7 @@ class Cell(CellOfFunction):
         counter = self if self._twin is None else self._twin.cell  # those that are made anew count together
         if layout is not None:
             counter._n_new = 0
-        elif self._is_wasted() or not self._is_due(key) or self._has_many_sizes(key):
+        elif self._is_wasted() or not self._is_due(key, arguments.args) or self._has_many_sizes(key):
             return None
         else:
             counter._n_new += 1
@@ -349,7 +349,7 @@ class Cell(CellOfFunction):
             try:
                 proof = self._prove(body, arguments, open_inputs)
             except Declined as why:
-                return self._ordinary_state(str(why)), set()
+                return self._ordinary_state(str(why), why.where), set()
         for _ in range(2):
             search = searched(body, *objects((arguments.args, arguments.kwargs)))
             state = CellState(PurityGuards(search=search))
@@ -365,8 +365,8 @@ class Cell(CellOfFunction):
         state.kind, state.declined = None, f"it changes {changed}"
         return state, set()
 
-    def _ordinary_state(self, why: str) -> CellState:
-        self._give_up(why)
+    def _ordinary_state(self, why: str, where: Culprit = None) -> CellState:
+        self._give_up(why, where)
         state = CellState(PurityGuards())
         state.declined = why
         return state
@@ -405,6 +405,8 @@ class Cell(CellOfFunction):
             if not results:
                 raise Declined("it returns no tensor")
             steps, captured = tracer.finish(results)
+            if self.candidate is not None and steps.n_ops < self.candidate.least_ops:
+                raise Declined("it has too few ops for one call of them to gain")
         except Declined as why:
             state.declined = str(why)
             if proof is not None:

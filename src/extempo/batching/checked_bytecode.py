@@ -142,6 +142,17 @@ class CheckedRun(PureCalls):
                 return describe_where((frame.code, frame.steps[max(frame.next - 1, 0)].offset))
         return ""
 
+    @property
+    def position(self) -> tuple[int, int, int, int] | None:
+        """The expression of the body itself that the run has come to: first line and column, last line and column."""
+        if not self._frames:
+            return None
+        frame = self._frames[0]
+        at = frame.steps[max(frame.next - 1, 0)].positions
+        if at is None or at.lineno is None or at.end_lineno is None:
+            return None
+        return at.lineno, at.col_offset or 0, at.end_lineno, at.end_col_offset or 0
+
     def refuse(self, what: str) -> NoReturn:
         raise Impure(f"{what}, at {self.where}" if self._frames else what)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.selection import empty
+from ..backends.selection import empty, native
 from ..core.context import CONTEXT
 from ..core.graph import Node, Pick
 from ..core.op import Op, Refuse
@@ -85,7 +85,7 @@ class GradientSource:
 class RunHistory:
     """What gradients need of a run. It outlives the run's values."""
 
-    __slots__ = ("captured", "groups", "n_open", "n_values", "outside", "parts")
+    __slots__ = ("captured", "groups", "is_last", "n_flushes", "n_open", "n_values", "outside", "parts")
 
     def __init__(self) -> None:
         self.groups: list[Group | LevelGroups] | None = []  # in the order in which they ran; None once they were freed
@@ -93,7 +93,9 @@ class RunHistory:
         self.outside: dict[int, GradientSource] = {}  # tracked tensors among the values, by value
         self.parts: list[Array] = []  # values that are stretches of others (`parts.py`)
         self.n_values = 0
+        self.n_flushes = 0  # that have made them
         self.n_open = 0  # nodes that a backward may still go through
+        self.is_last = False  # no backward comes after the one that is under way
 
 
 class BatchRun(Op, abstract=True):
@@ -134,6 +136,12 @@ class BatchRun(Op, abstract=True):
         found = [*[of_outside.get(value) for value in outside], *[of_captured.get(key) for key in captured]]
         types = [x._type if isinstance(x, Tensor) else x for x in inputs]
         return [None if array is None else wrap(array, t) for array, t in zip(_each_its_own(found), types, strict=True)]
+
+    @classmethod
+    def freeing(cls, node: Node) -> None:
+        """A backward is about to pass; if none comes after it, it need not keep what it has been through."""
+        history = node.attrs["history"]
+        history.is_last = history.n_open == 1
 
     @classmethod
     def freed(cls, node: Node) -> None:
@@ -198,6 +206,13 @@ def _backward(history: RunHistory, seeds: list[tuple[Any, Array]]) -> tuple[dict
             "backward: the graph of this ex.batch run was freed by an earlier backward; run the samples again, or call "
             "backward(retain_graph=True) the first time"
         )
+    if history.is_last:
+        history.groups = None
+    if history.n_flushes > 1 and native() is not None:
+        from .rebatching import rebatched  # which knows the plans that native code runs
+
+        values = np.concatenate([np.array([], np.int64), *[np.atleast_1d(value) for value, _ in seeds]])
+        groups = rebatched(groups, history.parts, history.n_values, values)
     return _BackwardPass(history, groups).run(seeds)
 
 
@@ -293,6 +308,9 @@ class _BackwardPass:
             else:
                 k -= 1
                 self._through_batch(step, self._first_slots[k], deferred)
+            if self._history.is_last:
+                for group in step.groups if isinstance(step, LevelGroups) else [step]:
+                    group.saved = None
         of_captured: dict[int, Array] = {}
         for runner, of_batches in deferred.items():
             for t, total in runner.finish(of_batches):
@@ -303,8 +321,8 @@ class _BackwardPass:
 
     def _drop_unreached(self, seeds: list[Any]) -> None:
         """What shares a batch with others, and has no part in the results, has got zeros, or what is not a number."""
-        if any(isinstance(value, np.ndarray) for value in seeds):
-            return  # a loop in lockstep: it reads all that it gets
+        if not self._of_outside or any(isinstance(value, np.ndarray) for value in seeds):
+            return  # the latter are of a loop in lockstep, which reads all that it gets
         with np.errstate(all="ignore"):
             sums = [(value, float(np.sum(g, dtype=np.float64))) for value, g in self._of_outside.items()]
         if any(total == 0.0 or not np.isfinite(total) for _, total in sums):

@@ -45,6 +45,7 @@ class CallKind:
     __slots__ = (
         "__weakref__",
         "alone",
+        "backward_aside",
         "captured",
         "cell",
         "fn",
@@ -52,7 +53,9 @@ class CallKind:
         "large",
         "n_calls",
         "n_ops",
+        "n_waited",
         "name",
+        "next_aside",
         "results",
         "runners",
         "stacks",
@@ -88,6 +91,8 @@ class CallKind:
         self.cell = cell  # rather than one op
         self.n_ops = n_ops
         self.n_calls = 0  # that have run
+        self.n_waited = 0  # flushes that had no need of its calls, less those that had (`needed`)
+        self.backward_aside, self.next_aside = 0, 1  # runs whose batches backward takes as they are (`rebatching`)
         self.waits_with: CallKind | None = None  # a kind of calls at several sizes that its own are recorded with
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls

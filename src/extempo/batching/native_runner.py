@@ -112,7 +112,7 @@ class NativeRunner:
         return None if self._waits else self._programs[()]
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
-        if type(saved) is not _Saved:
+        if type(saved) is not SavedRows:
             return self._vmap.backward(saved, gradients)
         kind, (programs, n, numbers, arrays, shared) = self._kind, saved
         seeded = tuple([t and g is not None for t, g in zip(kind.tracked, gradients, strict=True)])
@@ -167,7 +167,7 @@ def _ran(run: Any, programs: Programs, leaves: list[Array], numbers: list[Any]) 
     return leaves + made if type(made) is list else None
 
 
-class _Saved(NamedTuple):
+class SavedRows(NamedTuple):
     """What backward needs of a batch."""
 
     programs: Programs
@@ -179,8 +179,8 @@ class _Saved(NamedTuple):
 
 def _saved(
     programs: Programs, n: int, numbers: list[Any], arrays: list[Array], shared: Sequence[SharedTensor]
-) -> _Saved | None:
-    return _Saved(programs, n, numbers, [arrays[i] for i in programs.saved], shared) if programs.is_tracked else None
+) -> SavedRows | None:
+    return SavedRows(programs, n, numbers, [arrays[i] for i in programs.saved], shared) if programs.is_tracked else None
 
 
 class DeferredGradients(NamedTuple):

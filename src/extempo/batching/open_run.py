@@ -96,8 +96,8 @@ class Generation(BatchExecutor):
         self._n_counted = self.values.n_arrays
         return met
 
-    def _take_parts(self, first: int) -> Any:
-        self._new_parts = super()._take_parts(first)
+    def _place_parts(self, parts: Any, first: int) -> Any:
+        self._new_parts = super()._place_parts(parts, first)
         return self._new_parts
 
     def _run_levels(self, batches: list[Batches], shared: list[SharedInputs], schedule: list[tuple[int, int]]) -> int:

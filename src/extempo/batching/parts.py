@@ -75,11 +75,12 @@ def _address(array: Array) -> int:
 class Parts:
     """The parts of a run."""
 
-    __slots__ = ("_first_waiting", "_roots", "_words")
+    __slots__ = ("_first_waiting", "_kept", "_roots", "_words")
 
     def __init__(self) -> None:
         self._words: list[int] = []  # of all parts
-        self._first_waiting = 0  # words below are those of parts that the table has
+        self._first_waiting = 0  # words below are those of parts that the table has, or that are kept
+        self._kept: Array | None = None  # parts of values that are not to be made yet
         self._roots: dict[int, tuple[int, int]] = {}  # by the value of a part: what it is part of, and where
 
     def add(self, value: int, whole: int, stretch: Stretch) -> None:
@@ -92,7 +93,15 @@ class Parts:
     def take_waiting(self) -> Array | None:
         """Those that the table does not have yet: a row of words for each; None if there are none."""
         first, self._first_waiting = self._first_waiting, len(self._words)
-        return np.array(self._words[first:], np.int64).reshape(-1, WORDS) if first < len(self._words) else None
+        kept, self._kept = self._kept, None
+        if first == len(self._words):
+            return kept
+        new = np.array(self._words[first:], np.int64).reshape(-1, WORDS)
+        return new if kept is None else np.concatenate((kept, new))
+
+    def keep(self, parts: Array) -> None:
+        """These wait on: what they are parts of is not made yet."""
+        self._kept = parts
 
     def is_waiting(self) -> bool:
-        return self._first_waiting < len(self._words)
+        return self._kept is not None or self._first_waiting < len(self._words)

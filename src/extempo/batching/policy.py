@@ -21,6 +21,8 @@ from .sizes.products import ProductForm
 # as 10 to 40 of them, and all together may take a tenth more than loops.
 ASIDE, LONGEST_ASIDE = 1_023, 8_191
 
+LOOPS = 63  # calls that are plain loops after one for which lockstep would not have paid; sizes may be others then
+
 Batch = tuple[Calls, Any, int]  # with the numbers of the calls that ran as one, and the wave
 
 
@@ -33,6 +35,8 @@ def run_cost(batches: Iterable[Batch], n_samples: int) -> tuple[float, float]:
         one, each = costs.BATCH, costs.BATCHED_CALL
         if isinstance(kind, SizedKind) and not kind.alone:
             one, each = costs.SIZED_BATCH, costs.SIZED_PRODUCT if kind.form is ProductForm else each
+            if kind.n_ops > 1:  # a layer runs op by op
+                batched += kind.n_ops * costs.SIZED_LAYER_OP[tracked]
         batched += n * each[tracked] + one[tracked] * (n if kind.alone else 1)
         looped += n * kind.n_ops * costs.LOOPED_OP[tracked]
     return batched, looped
@@ -44,11 +48,22 @@ class Outlook:
     def __init__(self) -> None:
         self.calls_aside = 0  # that will be plain loops, because batches were too small to pay
         self._next_aside = ASIDE
+        self._at_once = False  # those calls need not look whether they could run in lockstep
         self._policy = new_policy()
 
     def prefers(self, together: float, looped: float) -> bool:
         """Whether samples run together if that takes so long, rather than as a loop that takes so long."""
         return self._policy.prefers(together, looped)
+
+    def loop_is_better(self) -> None:
+        """Than lockstep, for a function that could run so."""
+        self.calls_aside, self._at_once = LOOPS, True
+
+    def loops_next(self) -> bool:
+        """Whether the next call is a plain loop, whatever it could be; counts it if so."""
+        self._at_once &= self.calls_aside > 0
+        self.calls_aside -= self._at_once
+        return self._at_once
 
     def batches_next(self) -> bool:
         """Whether the next call runs in batches; counts it. Where nothing is known that is tried."""

@@ -87,6 +87,7 @@ class Programs:
         self.reads = [indices[v] for v in reads]
         self.results = [indices[v] for v in split.results]
         self.saved = [indices[v] for v in self.saved_values]
+        self.saved_weights = [i for i, index in enumerate(self.saved) if not self.has_rows(index)]  # positions there
         self.made_rows = self._made_rows(split, made)
         self._forward: FilledTemplate | None = None
         if part is not None:
@@ -138,6 +139,14 @@ class Programs:
         except Unplannable:
             found = None
         return self._ready_levels.put(n, found)
+
+    def goes_back_at_level(self, n: int) -> bool:
+        """Whether backward can run on n calls as one of several levels."""
+        try:
+            self._backwards[self._kind.tracked].prepare(n, True)
+        except Unplannable:
+            return False
+        return True
 
     def packed(self, reads: list[Array]) -> list[Array]:
         return reads if self._forward is None else self._forward.for_levels.packed(reads)

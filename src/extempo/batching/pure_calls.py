@@ -354,7 +354,7 @@ class PureCalls:
                 self.outside[id(t)] = t
             return getattr(t, name)
         method = None if found is None else found.value
-        if method is not None and _is_pure_function(method):
+        if method is not None and is_pure_function(method):
             return MethodType(method, t)
         return self.refuse(f"it asks a tensor for {name}")
 
@@ -473,7 +473,7 @@ class PureCalls:
         return self.refuse(f"it calls {_name_of(fn)}")
 
     def _function(self, fn: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if _is_pure_function(fn):
+        if is_pure_function(fn):
             self.check_data((*args, *kwargs.values()), fn.__name__)
             return self.given(fn(*args, **kwargs))
         module = fn.__globals__.get("__name__")
@@ -521,7 +521,7 @@ class PureCalls:
             if not _is_extempo(type(part)) or forward is None or not is_layer_code(forward.value) or part._call_hooks:
                 return False
             for name, value in vars(part).items():
-                known = issubclass(type(value), (Module, Table)) or _is_pure_function(value) or name in _BOOKKEEPING
+                known = issubclass(type(value), (Module, Table)) or is_pure_function(value) or name in _BOOKKEEPING
                 if not known and not self.is_data(value):
                     return False
         return True
@@ -718,7 +718,7 @@ def _is_extempo(cls: Any) -> bool:
     return isinstance(module, str) and (module + ".").startswith("extempo.") and not module.startswith("extempo.cli")
 
 
-def _is_pure_function(fn: Any) -> bool:
+def is_pure_function(fn: Any) -> bool:
     """Whether it is one of Extempo's functions that compute, and report to the tracer what else they do."""
     if type(fn) is not FunctionType:
         return False

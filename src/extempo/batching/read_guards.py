@@ -86,6 +86,8 @@ class ModuleGuard:
         now, kept = self._attributes, self._kept
         if len(now) != len(kept) or type(self.module()) is not self._class:
             return False
+        if all(map(operator.is_, now.values(), kept.values())) and all(map(operator.eq, now, kept)):
+            return True  # the usual case, in C
         for name, value in kept.items():
             found = now.get(name, MISSING)
             if found is not value and not alike(found, value):

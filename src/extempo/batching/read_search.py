@@ -51,27 +51,28 @@ class ReadSearch:
 
     def visit(self, value: Any, name: str = "", depth: int = 0) -> None:
         """Follow what a value may read."""
-        if isinstance(value, SCALARS) or id(value) in self.visited or depth > _DEEP:
+        kind = type(value)  # what it says of its class itself may be code of the user's
+        if issubclass(kind, SCALARS) or id(value) in self.visited or depth > _DEEP:
             return
-        if isinstance(value, Tensor):
+        if issubclass(kind, Tensor):
             self.tensors[id(value)] = value
             return
         self.visited[id(value)] = value
-        if isinstance(value, FunctionType):
+        if issubclass(kind, FunctionType):
             self._function(value)
-        elif isinstance(value, MethodType):
+        elif issubclass(kind, MethodType):
             self.visit(value.__func__)
             self.visit(value.__self__)
-        elif isinstance(value, functools.partial):
+        elif issubclass(kind, functools.partial):
             self._several((value.func, *value.args, *value.keywords.values()), name, depth)
-        elif isinstance(value, Module):
+        elif issubclass(kind, Module):
             self._module(value)
-        elif isinstance(value, _CONTAINERS):
+        elif issubclass(kind, _CONTAINERS):
             self.contents.append(ContainerGuard(value, name))
             self._several(_elements(value), name, depth)
-        elif isinstance(value, tuple | frozenset):
+        elif issubclass(kind, (tuple, frozenset)):
             self._several(value, name, depth)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self._classes[value] = set()
         else:
             self._object(value, depth)
@@ -119,12 +120,12 @@ class ReadSearch:
         if hooks is not None:
             self.contents += [ContainerGuard(entries, "hooks") for entries in vars(hooks).values()]
         for name, value in list(vars(module).items()):
-            if not isinstance(value, Table) and name != "_non_persistent_buffers_set":
+            if type(value) is not Table and name != "_non_persistent_buffers_set":
                 self.visit(value, f"{type(module).__name__}.{name}")
 
     def _object(self, value: Any, depth: int) -> None:
         kind = type(value)
-        if isinstance(value, _NAMESPACES) or not _is_fixed(kind.__module__):
+        if issubclass(kind, _NAMESPACES) or not _is_fixed(kind.__module__):
             self.visit(kind)
             attributes = attributes_of(value)
             if attributes is not None:

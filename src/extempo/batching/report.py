@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple, Protocol
 
+from ..core import costs
 from ..core.graph import Where, describe_where
 from ..core.source_location import user_line
+from ..core.types import TensorType
+from ..core.types import count as n_elements
 from ..core.wording import counted
 from .agenda import Calls
 from .kinds import CallKind
@@ -98,6 +101,19 @@ class Notes:
             "waves": self.n_waves,
         }
 
+    def costs(self) -> dict[tuple[Where | None, str], float]:
+        """What the calls of each line and op or cell are estimated to have taken, in seconds."""
+        found: dict[tuple[Where | None, str], float] = {}
+        for calls, members, _ in self.batches:
+            for call in members.tolist():
+                key = calls.wheres[call], calls.kind.name
+                kind = calls.kinds[call] if calls.kinds else calls.kind
+                found[key] = found.get(key, 0.0) + _work_of(kind)
+        for program, _ in self.programs:
+            for where, name, _ in program.rules():
+                found[where, name] = found.get((where, name), 0.0) + costs.TRACED_OP
+        return found
+
     def explain(self, calls_aside: int = 0) -> Explanation:
         """`calls_aside`: how many of the next calls will be plain loops."""
         stats = self.stats()
@@ -129,6 +145,14 @@ class Notes:
             for (cell, why), where in self._ordinary.items()
         ]
         return Explanation(lines, head, ordinary)
+
+
+def _work_of(kind: CallKind) -> float:
+    """Seconds of arithmetic of one call: its weights are multiplied once, the rest is read or written."""
+    types = [i.type for i in kind.inputs if isinstance(i.type, TensorType)]
+    moved = sum(n_elements(t.shape) * t.dtype.itemsize for t in (*types, *kind.results))
+    weights = sum(n_elements(t._type.shape) for t in kind.captured if len(t._type.shape) > 1)
+    return costs.BYTE * moved + costs.MULTIPLICATION * weights
 
 
 def _lines_in_lockstep(program: LockstepRun, n: int) -> list[Line]:

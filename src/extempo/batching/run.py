@@ -17,16 +17,18 @@ from typing import Any
 import numpy as np
 
 from ..backends import entry_points
+from ..core.debuggers import is_looked_at
 from ..core.graph import Node, Traced
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
 from ..core.tensor import LazySource, Tensor, new, wrap
-from ..core.types import TensorType, get_default_dtype, int64
+from ..core.types import TensorType, count, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
 from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
-from .kinds import CallKind, SharedTensor
+from .kinds import LARGE, CallKind, SharedTensor
 from .native_runner import NativeRunner, runner_of
+from .needed import WaitingValues
 from .op_kinds import OpKind
 from .parts import ROOT, Parts, Stretch
 from .report import Notes
@@ -51,8 +53,8 @@ class BatchExecutor(LazySource):
     """All samples of one call of a batched function."""
 
     __slots__ = (
-        *("__weakref__", "_constants", "_first_waiting", "_known", "_met", "_met_strided", "_numbers", "_parts"),
-        *("_pause", "_read", "_tensors", "_views"),
+        *("__weakref__", "_captured_by", "_constants", "_copied", "_first_waiting", "_known", "_met", "_met_strided"),
+        *("_n_flushed", "_numbers", "_parts", "_pause", "_read", "_tensors", "_views", "_waiting_values", "_wants_all"),
         *("_traced_node", "_waiting", "failed_sample", "history", "n_values", "notes", "own_leaves", "values"),
     )
 
@@ -66,6 +68,11 @@ class BatchExecutor(LazySource):
         self._pause = pause  # returns when everything recorded so far has run
         self._waiting: dict[CallKind, Calls] = {}
         self._first_waiting = 0  # values below have been made
+        self._n_flushed = 0  # values at the last flush; of those from the first that waits on, some have been made
+        self._waiting_values = WaitingValues()
+        self._captured_by: set[CallKind] = set()  # kinds whose weights are noted
+        self._copied: set[int] = set()  # values from outside that the table has copies of
+        self._wants_all = False  # somebody waits until everything has run
         self._numbers: list[Any] = []
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
@@ -129,9 +136,11 @@ class BatchExecutor(LazySource):
         return t
 
     def _new_kind(self, kind: CallKind) -> Calls:
-        for t in kind.captured:
-            if t.requires_grad:
-                self._capture(t, True)
+        if kind not in self._captured_by:  # of waves, each has its kinds anew
+            self._captured_by.add(kind)
+            for t in kind.captured:
+                if t.requires_grad:
+                    self._capture(t, True)
         calls = self._waiting[kind] = Calls(kind)
         return calls
 
@@ -169,18 +178,36 @@ class BatchExecutor(LazySource):
 
     def flush(self) -> None:
         """Run what was recorded."""
-        waiting, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
-        first, self._first_waiting = self._first_waiting, self.n_values
-        self.history.n_values = self.n_values
-        parts = self._take_parts(first)
+        self._wants_all = False
+        self._run_recorded(only_for_reads=False)
+
+    def flush_for_reads(self) -> None:
+        """Run what the values that samples wait for need. Of the rest more runs at once later."""
+        wants_all, self._wants_all = self._wants_all, False
+        self._run_recorded(only_for_reads=bool(self._read) and not wants_all)
+
+    def _run_recorded(self, only_for_reads: bool) -> None:
+        recorded, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
+        self._first_waiting = self._n_flushed = self.history.n_values = self.n_values
+        parts = self._parts.take_waiting()
+        met = self._take_in() if recorded else ()
+        self._views.add(met, self._tensors)
+        waiting = recorded
+        is_replaced = self._views.replace(recorded)
+        if only_for_reads and not is_replaced:
+            waiting, parts = self._needed(recorded, parts)
+        else:
+            self._waiting_values.forget()
+        first = min([calls.firsts[0] for calls in waiting], default=self.n_values)
+        parts = self._place_parts(parts, first)
+        wanted, self._read = self._read, []
         if not waiting:
+            self._fill_all(wanted)
             return
         self.notes.n_waves += 1
+        self.history.n_flushes += 1
         for calls in waiting:
             calls.kind.n_calls += len(calls.firsts)
-        met = self._take_in()
-        self._views.add(met, self._tensors)
-        self._views.replace(waiting)
         waiting = put_together([part for calls in waiting for part in split_by_weights(calls, self._tensors)])
         for batches, schedule in order(waiting, first, self.n_values, parts):
             shared = [self._shared(b.calls.kind, b.refs) for b in batches]
@@ -196,16 +223,56 @@ class BatchExecutor(LazySource):
                         self.values.add_parts(parts)
                 self.notes.batches.append((calls, members, self.notes.n_waves))
         self._let_go_of_unheld(met)
-        wanted, self._read = self._read, []
         self._fill_all(wanted)
 
-    def _take_parts(self, first: int) -> Any:
-        """Parts of values that are there get their places; those of others, if any."""
-        parts = self._parts.take_waiting()
+    def _needed(self, recorded: list[Calls], parts: Any) -> tuple[list[Calls], Any]:
+        """The calls, and parts of values, that are to run for what is read. The others wait on."""
+        values = self._waiting_values
+        candidates = [calls for calls in recorded if values.may_wait(calls)]
+        if not candidates:
+            return recorded, parts
+        new_refs = values.note(candidates, parts)
+        certain = [calls for calls in recorded if calls not in new_refs]
+        needed = values.needed([t._value_id for t in self._read], certain)
+        large = [calls for calls in candidates if calls not in needed and not self._copy_inputs(new_refs[calls])]
+        if large:
+            needed |= {*large} | values.needed([], large)
+        for calls in candidates:
+            if calls in needed:
+                calls.kind.n_waited -= 1
+            else:
+                calls.kind.n_waited = max(calls.kind.n_waited, 0) + 1
+                self._waiting[calls.kind] = calls
+                self._first_waiting = min(self._first_waiting, calls.firsts[0])
+        values.run(needed, parts)
+        if parts is not None and self._waiting:
+            is_kept = np.array([values.makes(root) for root in parts[:, ROOT].tolist()])
+            if is_kept.any():
+                self._parts.keep(parts[is_kept])
+                parts = None if is_kept.all() else parts[~is_kept]
+        return [calls for calls in recorded if calls.kind not in self._waiting], parts
+
+    def _copy_inputs(self, refs: list[int]) -> bool:
+        """Whether calls with these inputs may wait on: what they read from outside nobody changes before they run.
+
+        Tracked tensors must not be changed anyway. Of others, whose memory the sample may share with an array that it
+        fills anew, small ones are copied.
+        """
+        outside = [(ref, self._tensors[ref]) for ref in refs if ref in self._tensors and ref not in self._copied]
+        free = {ref: t for ref, t in outside if not t.requires_grad}
+        if any(count(t._type.shape) >= LARGE for t in free.values()):
+            return False
+        for ref, t in free.items():
+            self.values.add_one(ref, t._values().copy())
+            self._copied.add(ref)
+        return True
+
+    def _place_parts(self, parts: Any, first: int) -> Any:
+        """Parts of values that are there get their places; those of others, from the first on, if any."""
         if parts is None:
             return None
         self.history.parts.append(parts)
-        is_made = parts[:, ROOT] < first
+        is_made = (parts[:, ROOT] < first) | self.values.has(np.ascontiguousarray(parts[:, ROOT]))
         if is_made.any():
             self.values.add_parts(np.ascontiguousarray(parts[is_made]))
         return None if is_made.all() else parts[~is_made]
@@ -340,7 +407,8 @@ class BatchExecutor(LazySource):
         """
         type_ = kind.inputs[position].type
         if not isinstance(type_, TensorType):
-            numbers = [self.number(ref) for ref in refs.tolist()]
+            own = self._numbers
+            numbers = [own[-1 - ref] for ref in refs.tolist()]
             if position not in kind.varying and numbers.count(numbers[0]) == len(numbers):
                 return True, numbers[0]
             kind.varying.add(position)
@@ -389,14 +457,20 @@ class BatchExecutor(LazySource):
     # ---- tensors that need their values, or escape
 
     def settle(self, t: Tensor) -> None:
-        if t._value_id >= self._first_waiting and (self._waiting or self._parts.is_waiting()):
+        if t._value_id >= self._first_waiting and not self._is_made(t._value_id):
             reads = self.notes.reads
             before = reads[-1] if reads else None
             reads.append(user_line() if before is None else _line_of_read(before))
             self._read.append(t)
-            self._pause()
+            self._run_waiting()
         if t._data is None:
             self._fill([t])
+
+    def _is_made(self, value: int) -> bool:
+        """Whether a value is there. Since the last flush none was made."""
+        if not (self._waiting or self._parts.is_waiting()):
+            return True
+        return value < self._n_flushed and bool(self.values.has([value])[0])
 
     def read(self, t: Tensor) -> Array:
         self.settle(t)
@@ -441,6 +515,14 @@ class BatchExecutor(LazySource):
     def close(self, why: str) -> None:
         """Run everything."""
         if self._waiting or self._parts.is_waiting():
+            self._wants_all = True
+            self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        """Together with what other samples will record; at once where somebody looks at the value."""
+        if is_looked_at():
+            self.flush()
+        else:
             self._pause()
 
     def backward(

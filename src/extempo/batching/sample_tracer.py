@@ -109,20 +109,22 @@ class SampleTracer:
         grad = CONTEXT.get().grad
         call = None if cell.why_ordinary() else cell.call(args, kwargs, grad)
         if call is None:
-            self._ran_as_function(cell, callable_)
+            self.ran_as_function(cell, callable_)
             return NotImplemented
         made = self.run.call(call.kind, call.inputs, self.number)
         if native() is not None:
             cell.learn(call, args, kwargs, grad)
         return call.rebuild(made)
 
-    def _ran_as_function(self, cell: Cell, callable_: Any) -> None:
+    def ran_as_function(self, cell: Cell, callable_: Any) -> None:
         """The ops of a call are to run as such."""
         if cell.candidate is None:
             if cell.is_marked:
                 self.run.notes.ran_as_function(f"cell {cell.name}", cell.declined)
             return
         why = cell.why_ordinary()
+        if why and callable_ is cell:  # a region, whose statements run where they stand
+            return
         if why:
             self.run.notes.ran_as_function(f"module {cell.name}", why)
             pass_over(callable_)

@@ -68,12 +68,13 @@ class SameViews:
                 if first != value:
                     self._same[value] = first
 
-    def replace(self, waiting: Sequence[Calls]) -> None:
-        """Let calls mean the values that stand for others."""
-        if self._same:
-            same = self._same
+    def replace(self, waiting: Sequence[Calls]) -> bool:
+        """Let calls mean the values that stand for others; whether there are any."""
+        same = self._same
+        if same:
             for calls in waiting:
                 calls.refs = [same.get(ref, ref) for ref in calls.refs]
+        return bool(same)
 
 
 def _is_free(outside: Mapping[int, Tensor], value: int) -> bool:

@@ -1,4 +1,4 @@
-"""Functions here are traced in their first call, and none of them is known from another test."""
+"""No function here is known from another test."""
 
 import pytest
 
@@ -6,8 +6,7 @@ from extempo.batching.lockstep import programs
 
 
 @pytest.fixture(autouse=True)
-def _at_once(monkeypatch):
-    monkeypatch.setattr(programs, "_CALLS_BEFORE", 0)
+def _unknown():
     programs.forget()
     yield
     programs.forget()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import extempo as ex
 from extempo.core.tensor import Tensor
 
-from ..agreement import close, draw
+from ..agreement import close, draw, gradients_of
 
 LENGTHS = (4, 1, 3, 7, 3)
 
@@ -65,25 +63,3 @@ def assert_same(got: Any, expected: Any, what: str) -> None:
             assert_same(a, b, f"{what}[{i}]")
     else:
         assert got == expected, what
-
-
-def tensors_in(tree: Any) -> list[Tensor]:
-    if isinstance(tree, dict):
-        tree = list(tree.values())
-    if isinstance(tree, list | tuple):
-        return [t for part in tree for t in tensors_in(part)]
-    return [tree] if isinstance(tree, Tensor) else []
-
-
-def gradients_of(outputs: Any, parameters: list[Tensor], columns: Any = ()) -> list[np.ndarray | None]:
-    """Of a sum in which every element counts differently, for weights and for samples that are tracked."""
-    leaves = [*parameters, *[t for t in tensors_in(list(columns)) if t.is_leaf and t.requires_grad]]
-    for t in leaves:
-        t.grad = None
-    tracked = [t for t in tensors_in(outputs) if t.requires_grad]
-    if tracked:
-        total = ex.tensor(0.0)
-        for i, t in enumerate(tracked):
-            total = total + (t * (1.0 + 0.1 * (i % 7))).sum()
-        total.backward()
-    return [None if t.grad is None else t.grad.numpy().copy() for t in leaves]

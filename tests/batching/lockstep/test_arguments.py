@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import extempo as ex
-from extempo.batching.lockstep.arguments import SampleArguments
+from extempo.batching.lockstep.arguments import SampleArguments, holds_tensors
 
 from ..agreement import close
 from .loops_beside import alike, check, n_in_lockstep, ragged, weight
@@ -162,3 +162,15 @@ def test_places_of_arguments_make_a_key():
     c = SampleArguments([(ex.ones(2), 7, "a"), (ex.ones(4), 7, "a")])
     assert a.key == b.key != c.key
     assert [values.tolist() for values in a.numbers] == [[3, 5]]
+
+
+def test_a_sample_is_searched_for_tensors_whatever_it_holds():
+    inside_itself: list[object] = [1, 2]
+    inside_itself.append(inside_itself)
+    deep: object = 1
+    for _ in range(10_000):
+        deep = (deep,)
+    assert not holds_tensors(([1, 2, 3], {"n": 2}, "word", inside_itself, deep))
+    assert holds_tensors((3, [1, {"x": (2, ex.ones(2))}]))
+    assert holds_tensors((ex.ones(2),))
+    assert not holds_tensors(())

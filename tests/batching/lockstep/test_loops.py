@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import extempo as ex
@@ -282,3 +283,16 @@ def test_range_of_a_number_of_each_samples_own():
         return x
 
     check(fn, alike(5, 3), [3, 0, 1, 4, 2], parameters=[w], ran=4)
+
+
+@pytest.mark.parametrize("join", [ex.stack, ex.cat], ids=["stack", "cat"])
+def test_a_list_that_has_no_elements_in_some_sample_is_not_joined(join):
+    def fn(x):
+        return join([row * 2 for row in x]).sum(0)
+
+    batched = ex.batch(fn)
+    for n_rows in ((2, 1, 3), (1, 4, 2)):
+        for got, x in zip(batched(ragged(3, lengths=n_rows)), ragged(3, lengths=n_rows), strict=True):
+            np.testing.assert_allclose(got.numpy(), fn(x).numpy(), rtol=1e-5)
+    with pytest.raises(ex.errors.ShapeError, match="at least one tensor"):
+        batched(ragged(3, lengths=(2, 0, 1)))

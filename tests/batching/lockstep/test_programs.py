@@ -12,6 +12,7 @@ import pytest
 import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
+from extempo.batching import policy
 from extempo.batching.lockstep import programs
 
 from .loops_beside import alike, assert_same, check, n_in_lockstep, ragged, weight
@@ -33,14 +34,29 @@ def _both(batched, fn, *columns, ran=True, **kwargs):
 # ---- when it is tried
 
 
-def test_the_first_call_is_recorded(monkeypatch):
-    monkeypatch.setattr(programs, "_CALLS_BEFORE", 1)
+def test_the_first_call_runs_in_lockstep():
     w = weight(3)
     batched = ex.batch(lambda x: (x * w).sum())
     batched(ragged(3))
-    assert n_in_lockstep(batched) == 0
-    batched(ragged(3))
     assert n_in_lockstep(batched) == 5
+
+
+def test_a_function_for_which_a_loop_is_better_is_one_for_some_calls_and_not_recorded(monkeypatch):
+    w = weight(3)
+    n_tries = []
+
+    def prefers(self, together, looped):
+        n_tries.append((together, looped))
+        return False
+
+    monkeypatch.setattr(policy.Outlook, "prefers", prefers)
+    batched = ex.batch(lambda x: (x * w).sum())
+    for i in range(policy.LOOPS + 2):
+        got = batched(ragged(3))
+        assert batched.stats()["nodes"] == 0
+        assert batched.stats()["aside"] == (policy.LOOPS - i) % (policy.LOOPS + 1)
+    assert len(n_tries) == 2
+    _close(got, [(x * w).sum() for x in ragged(3)])
 
 
 def test_one_sample_is_recorded():
@@ -55,6 +71,14 @@ def test_two_samples_run_in_lockstep():
 
 def test_no_sample_gives_no_result():
     assert ex.batch(lambda x: x.sum())([]) == []
+
+
+def test_a_function_with_ops_that_run_one_by_one_is_recorded_where_lockstep_does_not_pay(monkeypatch):
+    monkeypatch.setattr(policy.Outlook, "prefers", lambda self, together, looped: False)
+    batched = ex.batch(lambda x: (x @ x.T).cumprod(1).sum())
+    batched(ragged(3))
+    assert n_in_lockstep(batched) == 0
+    assert batched.stats()["nodes"] > 0
 
 
 # ---- the way a function takes

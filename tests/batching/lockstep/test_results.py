@@ -148,3 +148,48 @@ def test_nan_and_infinity_stay_in_their_sample():
         for a, b in zip(got, fn(x), strict=True):
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-4, 1e-5)
     assert n_in_lockstep(batched) == len(LENGTHS)
+
+
+def _gradients_of_both(use):
+    """Gradients of what is made of the results of a loop, and of those in lockstep."""
+    w = weight(3, 4)
+    found = []
+    for outputs in _outputs_of_sums(w):
+        use(outputs).backward()
+        found.append(_gradient(w).numpy())
+    return found
+
+
+def _outputs_of_sums(w):
+    def fn(x):
+        return ex.tanh(x @ w).sum(0)
+
+    samples = ragged(3)
+    return [fn(x) for x in samples], ex.batch(fn)(samples)
+
+
+USES = {
+    "stacked": lambda ys: (ex.stack(ys) ** 2).sum(),
+    "stacked, and some again": lambda ys: (ex.stack(ys) ** 2).sum() + ys[0].sum() * ys[2].sum(),
+    "stacked in another order": lambda ys: (ex.stack(ys[::-1]) * ex.arange(4.0)).sum(),
+    "stacked along another dimension": lambda ys: (ex.stack(ys, 1) * ex.arange(float(len(ys)))).sum(),
+    "some stacked": lambda ys: (ex.stack(ys[:3]) ** 2).sum(),
+    "stacked twice": lambda ys: (ex.stack(ys) * ex.stack(ys)).sum(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_results_that_are_stacked_have_the_gradients_of_a_loop(use):
+    expected, got = _gradients_of_both(USES[use])
+    close(got, expected, "gradient")
+
+
+def test_a_small_result_stays_as_it_is_when_another_one_is_written():
+    w = weight(3, 4)
+    _, results = _outputs_of_sums(w)
+    before = [y.detach().numpy().copy() for y in results]
+    with ex.no_grad():
+        results[1].zero_()
+    for i, (y, was) in enumerate(zip(results, before, strict=True)):
+        np.testing.assert_array_equal(y.detach().numpy(), 0 * was if i == 1 else was)
+    ex.stack([y for i, y in enumerate(results) if i != 1]).sum().backward()

@@ -43,8 +43,8 @@ def test_two_lengths_in_opposite_orders():
 
 def test_samples_with_two_sizes_of_their_own_run():
     w = weight(3)
-    samples = [weight(n, m, 3, seed=n).detach() for n, m in ((2, 3), (1, 4), (3, 1))]
-    batched = check(lambda x: ((x * w) + 1).exp().sum((0, 1)), samples, parameters=[w])
+    samples = [weight(n, 2, m, 3, seed=n).detach() for n, m in ((2, 3), (1, 4), (3, 1))]
+    batched = check(lambda x: ((x * w) + 1).exp().sum((0, 1, 2)), samples, parameters=[w])
     assert "mul has no way to run as one" in str(batched.explain())
 
 

@@ -17,6 +17,7 @@ from ...core.tensor import Tensor
 from ...func.tree import is_leaf
 
 _PLAIN = (int, float, bool, str, bytes, type(None))
+_CONTAINERS = (tuple, list, dict)
 
 
 class Unread:
@@ -37,11 +38,30 @@ class _Number:
         self.number = number
 
 
+def holds_tensors(sample: tuple[Any, ...]) -> bool:
+    """Whether there is a tensor among the arguments of a sample: without one there are no inputs."""
+    left: list[Any] = [sample]
+    seen: set[int] = set()
+    while left:
+        values = left.pop()
+        if id(values) in seen:  # a list that is in itself
+            continue
+        seen.add(id(values))
+        values = values.values() if type(values) is dict else values
+        kinds = set(map(type, values))
+        if Tensor in kinds:
+            return True
+        if not kinds.isdisjoint(_CONTAINERS):
+            left += [x for x in values if type(x) in _CONTAINERS]
+    return False
+
+
 class SampleArguments:
     """Those of all samples of a call, taken apart."""
 
     def __init__(self, samples: Sequence[tuple[Any, ...]]) -> None:
         self.columns: list[Sequence[Tensor]] = []  # of each input, those of all samples
+        self.shapes: list[list[tuple[int, ...]]] = []  # of each input, those of all samples
         self.numbers: list[Array] = []  # of each number
         self._places = tuple([self._place(column) for column in zip(*samples, strict=True)])
         self.key = (_key(self._places), tuple([column[0]._type.dtype for column in self.columns]))
@@ -50,8 +70,10 @@ class SampleArguments:
         first = column[0]
         kind = type(first)
         if kind is Tensor:
-            if _are_alike(column):
+            shapes = _shapes_of(column)
+            if shapes is not None:
                 self.columns.append(column)
+                self.shapes.append(shapes)
                 return _Input(len(self.columns) - 1)
         elif kind in _PLAIN:
             if all(type(x) is kind and x == first for x in column):
@@ -59,7 +81,7 @@ class SampleArguments:
             if kind is int and all(type(x) is int and 0 <= x < 2**31 for x in column):
                 self.numbers.append(np.array(column, np.int64))
                 return _Number(len(self.numbers) - 1)
-        elif kind in (tuple, list, dict):
+        elif kind in _CONTAINERS:
             return self._nested(column, kind)
         return Unread()
 
@@ -98,10 +120,10 @@ def _key(place: Any) -> Any:
     return (type(place), keys, *[_key(part) for part in (place.values() if type(place) is dict else place)])
 
 
-def _are_alike(column: Sequence[Any]) -> bool:
-    """Whether all are tensors with values, of one dtype and number of dimensions."""
-    dtype, ndim = column[0]._type.dtype, len(column[0]._type.shape)
-    return all(
-        type(x) is Tensor and x._data is not None and x._type.dtype is dtype and len(x._type.shape) == ndim
-        for x in column
-    )
+def _shapes_of(column: Sequence[Any]) -> list[tuple[int, ...]] | None:
+    """The shapes of tensors; None if not all are tensors with values, of one dtype and number of dimensions."""
+    if {*map(type, column)} != {Tensor} or True in [x._data is None for x in column]:
+        return None
+    types = [x._type for x in column]
+    shapes = [t.shape for t in types]
+    return shapes if len({t.dtype for t in types}) == 1 and len({*map(len, shapes)}) == 1 else None

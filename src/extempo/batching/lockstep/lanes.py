@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.locks import cached_property
 from ...core.storage import Array
+from ...core.tensor import Tensor, from_array
 from ...exporting.sizes import Opaque, SizeExpr
 from ...ragged_tensors.rows import Rows
 
@@ -25,6 +27,33 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+class PairRows:
+    """Matrices of each sample, of n lines and m columns, end to end."""
+
+    def __init__(self, n: Array, m: Array) -> None:
+        self._n, self._m = n, m
+        self.rows = Rows.of_lengths(n * m)  # the elements of each sample
+        self.lines = Rows.of_lengths(np.repeat(m, n))  # the elements of each line
+
+    @cached_property
+    def samples(self) -> Tensor:
+        """For each element the number of its sample."""
+        return self.rows.row_of_tensor
+
+    @cached_property
+    def columns(self) -> Tensor:
+        """For each element the number of its column, among those of all samples."""
+        firsts = np.cumsum(self._m) - self._m
+        return from_array(self.lines.place_of + firsts[self.rows.row_of])
+
+    @cached_property
+    def turned(self) -> Tensor:
+        """Where the elements are found in the order of transposed matrices."""
+        n, m = self._n[self.rows.row_of], self._m[self.rows.row_of]
+        place = self.rows.place_of
+        return from_array(self.rows.offsets[:-1][self.rows.row_of] + place % n * m + place // n)
+
+
 class Lanes:
     """Samples side by side. A size that is each one's own is an array with an entry for each."""
 
@@ -33,9 +62,10 @@ class Lanes:
         self.sizes = sizes
         self._numbers: dict[SizeExpr, Array] = {}
         self._rows: dict[SizeExpr, Rows] = {}
+        self._pairs: dict[tuple[Any, Any], PairRows] = {}
         self.packings: dict[int, Any] = {}  # of rows, by their ids, with the rows
 
-    def numbers(self, expression: SizeExpr) -> Array:
+    def numbers(self, expression: Any) -> Array:
         """What an expression of sizes is for each sample."""
         found = self._numbers.get(expression)
         if found is None:
@@ -50,6 +80,13 @@ class Lanes:
             offsets = np.zeros(self.n + 1, np.int64)
             np.cumsum(self.numbers(expression), out=offsets[1:])
             found = self._rows[expression] = Rows(offsets)
+        return found
+
+    def pairs(self, n: Any, m: Any) -> PairRows:
+        """Matrices with so many lines and columns of each sample, expressions of sizes."""
+        found = self._pairs.get((n, m))
+        if found is None:
+            found = self._pairs[n, m] = PairRows(self.numbers(n), self.numbers(m))
         return found
 
     def of(self, number: int) -> dict[str, int]:

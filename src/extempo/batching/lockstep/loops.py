@@ -27,7 +27,7 @@ from .level_loops import LevelLoop, TurnKinds, turn_kinds
 from .own_rules import places_in
 from .rules import NoRule
 from .steps import LaneStep, Rule, Steps
-from .values import EACH, RAGGED, SHARED, UNIFORM, form_of, open_dims, with_rows
+from .values import EACH, PAIRS, RAGGED, SHARED, UNIFORM, form_of, open_dims, with_pairs, with_rows
 
 Choose = Callable[[LaneStep], Rule]
 
@@ -135,7 +135,7 @@ def prepare_scan(step: LaneStep, choose: Choose) -> None:
     shared = [False] * first + [form == SHARED for form in step.forms[first:]]
     steps = Steps(step.attrs["body_graph"], shared, choose)
     step.graphs = {"body": steps}
-    if EACH in step.out_forms or any(form_of(t) == EACH for t in step.types[:n_carried]):
+    if {EACH, PAIRS} & {*step.out_forms, *[form_of(t) for t in step.types[:n_carried]]}:
         raise NoRule("a loop that carries what has several sizes of its own")
     if any(open_dims(t) for t in steps.output_types[n_carried:]):
         raise NoRule("a loop whose turns give rows of sizes of their own")
@@ -181,7 +181,16 @@ def _selected(x: Any, form: str, t: Any, index: Array, lanes: Lanes) -> Any:
         return x.index_select(0, from_array(index))
     if form == RAGGED:
         return with_rows(select_rows(x, index)._flat, t, lanes)
+    if form == PAIRS:
+        return with_pairs(_lines_of(x, t, index, lanes), t, lanes)
     return [x[i] for i in index.tolist()] if form == EACH else x
+
+
+def _lines_of(x: RaggedTensor, t: Any, index: Array, lanes: Lanes) -> Tensor:
+    """The elements of pairs of these samples; `lanes` are they."""
+    lengths = np.empty(lanes.n, np.int64)
+    lengths[index] = lanes.pairs(*t.shape[:2]).rows.lengths
+    return select_rows(RaggedTensor(x._flat, Rows.of_lengths(lengths), 1), index)._flat
 
 
 def _first(x: Any, form: str, t: Any, lanes: Lanes) -> Any:
@@ -191,6 +200,8 @@ def _first(x: Any, form: str, t: Any, lanes: Lanes) -> Any:
     if form == RAGGED:
         (dim,) = open_dims(t)
         return with_rows(x._flat.narrow(dim, 0, lanes.rows(t.shape[dim]).total), t, lanes)
+    if form == PAIRS:
+        return with_pairs(x._flat.narrow(0, 0, lanes.pairs(*t.shape[:2]).rows.total), t, lanes)
     return x[: lanes.n] if form == EACH else x
 
 

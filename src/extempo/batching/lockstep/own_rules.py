@@ -15,7 +15,7 @@ from ...dispatch.dispatcher import apply
 from ...errors import IndexRangeError
 from ...exporting.sizes import SizeExpr, is_symbolic
 from ...ops.row_attention import RowAttention
-from ...ops.segments import SegmentLogSoftmax, segment_sum
+from ...ops.segments import SegmentLogSoftmax, segment_dot, segment_sum
 from ...ragged_tensors.recurrent import Packing, packing_of
 from ...ragged_tensors.rows import Rows
 from ...ragged_tensors.tensor import RaggedTensor
@@ -248,6 +248,8 @@ def matmul(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     a, b = inputs
     ta, tb = step.types
     if step.forms == [RAGGED, UNIFORM] and open_dims(ta) == [0] and len(ta.shape) == 2 and len(tb.shape) == 1:
+        if ta.dtype is tb.dtype:
+            return with_rows(segment_dot(a._flat, b, *a._rows.segments), step.type, lanes)
         spread = spread_to(b, tb.shape, ta, lanes)
         return with_rows((a._flat * spread).sum(-1), step.type, lanes)
     one_size = step.forms == [RAGGED, RAGGED] and len(ta.shape) == 1 and ta.shape[0] == tb.shape[0]

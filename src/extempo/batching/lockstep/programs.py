@@ -1,8 +1,8 @@
 """Which functions run in lockstep: their programs, found again by code and by what it reads, and why others have none.
 
-A function is traced when it is called for the second time. Its program goes with its weights, so nothing outlives a
-model. Samples that take another way than the one that was traced, by their sizes, get a program of their own, or are
-left to be recorded.
+A function is traced when it is first called, which takes less than the first recording. Its program goes with its
+weights, so nothing outlives a model. Samples that take another way than the one that was traced, by their sizes, get a
+program of their own, or are left to be recorded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from ...errors import ExtempoError
 from ...nn.module import Module
 from ..cell_tracer import Declined
 from ..op_kinds import kinds_of_weight
-from .arguments import SampleArguments
+from .arguments import SampleArguments, holds_tensors
 from .estimates import seconds
 from .lanes import Lanes
 from .rules import NoRule, NotNow
 from .run import Columns, run_program
 from .trace import SampleProgram, SampleSizes, number_name
 
-_CALLS_BEFORE = 1  # of a function, that are recorded before it is traced
 _MOST_PROGRAMS = 4  # of one function: sizes that decide which way it takes, inputs of other types
 _MOST_FUNCTIONS = 4  # of one code, that are known at a time
 _MOST_FAILURES = 3  # of one code, after which it is not tried again
@@ -96,6 +95,8 @@ def forget() -> None:
 class Outcome:
     """Results of samples that ran in lockstep, by number, and those that are left."""
 
+    loops = False  # a plain loop is better: none has run
+
     def __init__(self, n: int) -> None:
         self.results: list[Any] = [None] * n
         self.left = np.arange(n)
@@ -110,16 +111,18 @@ def in_lockstep(
     prefers: Prefers,
     prepare: Callable[[], None],
 ) -> Outcome | None:
-    """Run what can be run so; None if nothing can, or a loop is better, by prefers(seconds in lockstep, of a loop).
+    """Run what can be run so; None if nothing can. Whether a loop is better says prefers(seconds together, of a loop).
 
     prepare: called before it is tried, but not for functions that are known to be recorded.
     """
     code = _code_of(fn)
     if code is None or len(samples) < 2:
         return None
-    known = _BY_CODE.setdefault(code, OfCode())
+    known = _known(code)
     known.n_calls += 1
-    if known.n_calls <= _CALLS_BEFORE or (known.n_failures >= _MOST_FAILURES and not known.has_programs()):
+    if known.n_failures >= _MOST_FAILURES and not known.has_programs():
+        return None
+    if not holds_tensors(samples[0]):
         return None
     arguments = SampleArguments(samples)
     if not arguments.columns:
@@ -138,7 +141,13 @@ def in_lockstep(
 def why_recorded(fn: Callable[..., Any]) -> str:
     """Why calls of a function do not run in lockstep, if one was tried."""
     code = _code_of(fn)
-    return "" if code is None or code not in _BY_CODE else _BY_CODE.setdefault(code, OfCode()).why
+    found = None if code is None else _BY_CODE.get(code)
+    return "" if found is None else found.why
+
+
+def _known(code: Any) -> OfCode:
+    found = _BY_CODE.get(code)
+    return _BY_CODE.setdefault(code, OfCode()) if found is None else found
 
 
 def _code_of(fn: Any) -> Any:
@@ -179,14 +188,14 @@ def _ran(
         raise NotNow("some samples are tracked and others are not")
     tracked = tuple([True in of_column for of_column in flags])
     key = (arguments.key, tracked, get_default_dtype())
-    given = Given(arguments, tracked, [[t._type.shape for t in column] for column in columns])
+    given = Given(arguments, tracked)
     for program in list(function.programs):
         if program.key == key and not program.same():
             function.programs.remove(program)
     for program in function.programs:
         if program.key == key:
             if not _run_some(program, given, outcome, prefers):
-                return None
+                return _not_in_lockstep(program, outcome)
             if not outcome.n_left:
                 return outcome
     while outcome.n_left and len(function.programs) < _MOST_PROGRAMS and known.n_failures < _MOST_FAILURES:
@@ -195,7 +204,7 @@ def _ran(
         try:
             program = _new_program(known, function, fn, kwargs, key, given, outcome.left)
             if not _run_some(program, given, outcome, prefers):
-                return None
+                return _not_in_lockstep(program, outcome)
         except _FAILURES as error:
             if not outcome.programs:
                 raise
@@ -206,12 +215,27 @@ def _ran(
     return outcome if outcome.n_left < len(columns[0]) else None
 
 
+def _not_in_lockstep(program: SampleProgram, outcome: Outcome) -> Outcome | None:
+    """A loop is better than a program. Recording may be better than both where ops run for one sample after the other.
+
+    It has ways for some of them.
+    """
+    if any(is_each for _, _, is_each in program.rules()):
+        return None
+    outcome.loops = True
+    return outcome
+
+
 class Given(NamedTuple):
     """What samples are given."""
 
     arguments: SampleArguments
     tracked: tuple[bool, ...]
-    shapes: list[list[tuple[int, ...]]]  # of each input, those of all samples
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        """Of each input, those of all samples."""
+        return self.arguments.shapes
 
     def extent(self, i: int) -> int:
         """All sizes and numbers of a sample together."""

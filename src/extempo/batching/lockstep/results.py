@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ from ...backends.selection import empty
 from ...core.context import CONTEXT
 from ...core.graph import Node, Pick
 from ...core.source_location import user_line
-from ...core.storage import Array, Storage
+from ...core.storage import Array
 from ...core.tensor import Tensor, wrap
 from ...core.types import TensorType
 from ...errors import UnsupportedError
 from ..gradients import BatchRun
 from .lanes import Lanes
-from .values import EACH, RAGGED, SHARED
+from .values import EACH, PAIRS, RAGGED, SHARED
+
+_SMALL = 512  # bytes of a result, of which as many as there are samples may stay if one of them does
 
 
 class SamplesApart(BatchRun, abstract=True):
@@ -36,6 +39,16 @@ class SamplesApart(BatchRun, abstract=True):
             whole[own] = 0 if part is None else part._array.reshape(whole[own].shape)
         return [wrap(whole, t)]
 
+    @staticmethod
+    def stacked_vjp(g: Array, node: Node) -> Array:
+        """The gradient of what was taken apart from those of all parts, which have one shape."""
+        dim = node.attrs["dim"]
+        return (g if dim == 0 else np.concatenate(list(g), dim)).reshape(node.inputs[0].type.shape)
+
+    @classmethod
+    def freeing(cls, node: Node) -> None:
+        """It has no history of batches."""
+
     @classmethod
     def freed(cls, node: Node) -> None:
         """There is nothing to free."""
@@ -47,16 +60,22 @@ def taken_apart(value: Any, form: str, t: TensorType, lanes: Lanes) -> list[Tens
         return list(value)
     if form == SHARED:
         value = value.expand(lanes.n, *t.shape)
-    if form == RAGGED:
+    if form == PAIRS:
+        whole, dim, starts = value._flat, 0, lanes.pairs(*t.shape[:2]).rows.offsets.tolist()
+    elif form == RAGGED:
         whole, dim, starts = value._flat, value._dim - 1, value._rows.offsets.tolist()
     else:
         whole, dim, starts = value, 0, list(range(lanes.n + 1))
     array = whole._values()
-    drops = form != RAGGED
-    parts = [_own(array, dim, starts[i], starts[i + 1], drops) for i in range(lanes.n)]
-    made = [wrap(part, TensorType(part.shape, t.dtype)) for part in parts]
-    for one in made:
-        one._memory = Storage(one._data)
+    if form in (RAGGED, PAIRS):
+        before = (slice(None),) * dim
+        parts = [np.array(array[(*before, slice(*ends))], order="C") for ends in pairwise(starts)]
+        if form == PAIRS:
+            sizes = zip(lanes.numbers(t.shape[0]).tolist(), lanes.numbers(t.shape[1]).tolist(), strict=True)
+            parts = [part.reshape(*own, *t.shape[2:]) for part, own in zip(parts, sizes, strict=True)]
+        made = [wrap(part, TensorType(part.shape, t.dtype)) for part in parts]
+    else:
+        made = _rows_apart(array, t)
     if whole.requires_grad and CONTEXT.get().grad:
         where = user_line()
         types = tuple([one._type for one in made])
@@ -66,6 +85,9 @@ def taken_apart(value: Any, form: str, t: TensorType, lanes: Lanes) -> list[Tens
     return made
 
 
-def _own(array: Array, dim: int, start: int, stop: int, drops: bool) -> Array:
-    part = array[start] if drops else array[(slice(None),) * dim + (slice(start, stop),)]
-    return np.array(part, order="C")
+def _rows_apart(array: Array, t: TensorType) -> list[Tensor]:
+    """Small rows lie in one piece of memory, whose parts nobody else sees; others each by itself."""
+    if array.nbytes <= _SMALL * len(array):
+        array = np.array(array, order="C")
+        return [wrap(array[i, ...], t) for i in range(len(array))]
+    return [wrap(np.array(row, order="C"), t) for row in array]

@@ -22,17 +22,17 @@ from ...dispatch.dispatcher import apply
 from ...errors import ExtempoError
 from ...exporting.sizes import SizeExpr, at_sizes, is_symbolic
 from ...func.levels import Level
-from ...func.rules import _compute_dtype, run_batched
+from ...func.rules import compute_dtype, run_batched
 from ...ops.control_flow import ControlOp
 from ...ops.segments import segment_spread
 from ...ops.view import Detach, Permute
 from ...ragged_tensors.rules import from_front, lifted
 from ...ragged_tensors.tensor import RaggedTensor
 from ..kinds import Input
-from ..sizes.by_rows import _attrs_of_rows, _is_by_rows, _row_attrs
+from ..sizes.by_rows import attrs_of_one_row, attrs_of_rows, is_by_rows
 from .lanes import Lanes
 from .steps import LaneStep, Rule, is_each
-from .values import RAGGED, SHARED, UNIFORM, apart, open_dims, together, with_rows
+from .values import PAIRS, RAGGED, SHARED, UNIFORM, apart, open_dims, together, with_rows
 
 
 class NoRule(Exception):
@@ -47,6 +47,7 @@ def chosen(step: LaneStep) -> Rule:
     """Who runs a step."""
     from .loops import LOOPS
     from .own_rules import OWN_RULES
+    from .pairs import has_rule, pairs
 
     if issubclass(step.op, ControlOp):
         prepare, run = LOOPS[step.op.name]
@@ -58,6 +59,8 @@ def chosen(step: LaneStep) -> Rule:
         raise NoRule(f"{step.op.name} draws")
     if is_each(step):
         return each
+    if PAIRS in step.forms or PAIRS in step.out_forms:
+        return pairs if has_rule(step) else each
     own = OWN_RULES.get(step.op.name)
     if own is not None:
         return own
@@ -118,14 +121,19 @@ def elementwise(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
 
 def _preparations(step: LaneStep) -> list[tuple[int, Callable[[Any, Lanes], Any]]]:
     """What is to be done to which inputs so that they broadcast with all samples."""
-    compute = _compute_dtype(step.op, tuple(step.types), step.attrs)
+    compute = compute_dtype(step.op, tuple(step.types), step.attrs)
     found: list[tuple[int, Callable[[Any, Lanes], Any]]] = []
+    shape: tuple[int, ...]
     for i, (form, t) in enumerate(zip(step.forms, step.types, strict=True)):
         if form == RAGGED:
-            found.append((i, _flat if step.form == RAGGED else _single_rows))
+            own = step.form == RAGGED and _has_rows_of(t, step.type)
+            found.append((i, _flat if own else _single_rows))
+            if step.form == RAGGED and not own:
+                shape = tuple([1 if isinstance(size, SizeExpr) else size for size in t.shape])
+                found.append((i, functools.partial(_spread, shape=shape, t=step.type)))
         if form != UNIFORM:
             continue
-        shape: tuple[int, ...] = ()
+        shape = ()
         if isinstance(t, TensorType):
             shape = t.shape
             # A 0-dim tensor gives way in promotion; with a dimension of samples it would not.
@@ -140,6 +148,13 @@ def _preparations(step: LaneStep) -> list[tuple[int, Callable[[Any, Lanes], Any]
             ones = (1,) * (len(step.type.shape) - len(shape))
             found.append((i, functools.partial(_with_ones, shape=(*ones, *shape))))
     return found
+
+
+def _has_rows_of(t: TensorType, result: TensorType) -> bool:
+    """Whether an input has the rows of a result, rather than one that goes with all of them."""
+    (dim,) = open_dims(result)
+    dim_of_input = dim - len(result.shape) + len(t.shape)
+    return open_dims(t) == [dim_of_input] and t.shape[dim_of_input] == result.shape[dim]
 
 
 def _flat(x: RaggedTensor, lanes: Lanes) -> Tensor:
@@ -189,14 +204,14 @@ def uniform(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
 def _rows_of_samples(step: LaneStep) -> tuple[dict[str, Any]] | tuple[()]:
     """The attributes of the op with one more dimension, if that is all there is to it."""
     which = tuple([i for i, form in enumerate(step.forms) if form == UNIFORM])
-    return _direct(step, step.types, step.attrs, which) and (_attrs_of_rows(step.op, step.attrs, 0),)
+    return _direct(step, step.types, step.attrs, which) and (attrs_of_rows(step.op, step.attrs, 0),)
 
 
 def _direct(step: LaneStep, types: list[Any], row_attrs: dict[str, Any], which: tuple[int, ...]) -> Any:
     slots = tuple([None if i in which or isinstance(t, TensorType) else (step.inputs[i],) for i, t in enumerate(types)])
     if any(isinstance(step.inputs[i], SizeExpr) for i in which):
         return ()
-    return () if not _is_by_rows(step.op, tuple([Input(t, False) for t in types]), row_attrs, slots, which) else True
+    return () if not is_by_rows(step.op, tuple([Input(t, False) for t in types]), row_attrs, slots, which) else True
 
 
 # ---- rows of each sample's own
@@ -228,7 +243,7 @@ def _by_rows(step: LaneStep) -> bool:
         return False
     if is_symbolic({name: value for name, value in step.attrs.items() if name != "shape"}) or step.op is Permute:
         return False
-    attrs = _row_attrs(step.op, step.attrs, size)
+    attrs = attrs_of_one_row(step.op, step.attrs, size)
     if attrs is None or is_symbolic(attrs):
         return False
     rows = [TensorType(t.shape[1:], t.dtype) if i in ragged_inputs else t for i, t in enumerate(step.types)]
@@ -248,7 +263,7 @@ def _on_rows(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
 def _lifted(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     if is_symbolic(step.attrs) or any(isinstance(x, SizeExpr) for x in inputs) or RAGGED not in step.forms:
         raise NoRule("sizes of its own")
-    made = lifted(step.op, tuple(inputs), _attrs_of_rows(step.op, step.attrs, lanes.n))
+    made = lifted(step.op, tuple(inputs), attrs_of_rows(step.op, step.attrs, lanes.n))
     _check(made, step.type, lanes)
     return made
 
@@ -274,8 +289,8 @@ def _check(made: Any, t: Any, lanes: Lanes) -> None:
 def each(step: LaneStep, lanes: Lanes, inputs: list[Any]) -> Any:
     """The op for one sample after the other."""
     columns = [
-        lanes.numbers(x).tolist() if isinstance(x, SizeExpr) else apart(x, form, lanes.n)
-        for x, form in zip(inputs, step.forms, strict=True)
+        lanes.numbers(x).tolist() if isinstance(x, SizeExpr) else apart(x, form, t, lanes)
+        for x, form, t in zip(inputs, step.forms, step.types, strict=True)
     ]
     is_open = is_symbolic(step.attrs)
     results = []

@@ -15,23 +15,27 @@ from ...ragged_tensors.tensor import RaggedTensor
 from .lanes import Lanes
 from .results import taken_apart
 from .trace import SampleProgram
-from .values import open_dims
+from .values import EACH, form_of, open_dims, together
 
 Columns = Sequence[Sequence[Tensor]]  # of each input, those of all samples
 
 
 def run_program(program: SampleProgram, columns: Columns, lanes: Lanes) -> list[Any]:
     """What the function returns for each sample."""
-    order = _longest_first(lanes)
+    order = _longest_first(lanes) if program.has_loops else None
     if order is not None:
         lanes = lanes.some(order)
         columns = [[column[i] for i in order.tolist()] for column in columns]
-    inputs = [_input(column, t, lanes) for column, t in zip(columns, program.types, strict=True)]
+    given = zip(columns, program.types, program.tracked, strict=True)
+    inputs = [_input(column, t, is_tracked, lanes) for column, t, is_tracked in given]
     outputs = program.steps.run(lanes, [*inputs, *program.weights])
     steps = program.steps
     forms = zip(outputs, steps.output_forms, steps.output_types, strict=True)
     parts = [taken_apart(x, form, t, lanes) for x, form, t in forms]
-    results = [program.rebuild(list(values)) for values in zip(*parts, strict=True)]
+    if program.returns_tensor:
+        (results,) = parts
+    else:
+        results = [program.rebuild(list(values)) for values in zip(*parts, strict=True)]
     if order is None:
         return results
     ordered: list[Any] = [None] * lanes.n
@@ -47,12 +51,13 @@ def _longest_first(lanes: Lanes) -> Array | None:
     return None
 
 
-def _input(column: Sequence[Tensor], t: TensorType, lanes: Lanes) -> Any:
+def _input(column: Sequence[Tensor], t: TensorType, is_tracked: bool, lanes: Lanes) -> Any:
     """An argument of all samples as one value."""
     dims = open_dims(t)
-    if len(dims) > 1:
+    if form_of(t) == EACH:
         return list(column)
-    is_tracked = any(x.requires_grad for x in column)
+    if len(dims) == 2:
+        return together(column, t, lanes)
     arrays = [x._data for x in column]
     if not dims:
         return ops.stack(list(column)) if is_tracked else from_array(_stacked(arrays))
@@ -64,6 +69,8 @@ def _input(column: Sequence[Tensor], t: TensorType, lanes: Lanes) -> Any:
 def _stacked(arrays: list[Array]) -> Array:
     """The same as np.stack, which takes its time."""
     first = arrays[0]
+    if not first.ndim:
+        return np.array(arrays, first.dtype)
     out = np.empty((len(arrays), *first.shape), first.dtype)
     for i, array in enumerate(arrays):
         out[i] = array

@@ -38,6 +38,8 @@ from .steps import Steps
 class LockstepTracer(ProgramTracer):
     """Everything that a sample computes is part of the graph, constants as well: they may be written between calls."""
 
+    joins_nothing = False  # as in a plain loop
+
     def _is_constant(self, op: Any, inputs: Any, attrs: Any) -> bool:
         return False
 
@@ -144,6 +146,7 @@ class SampleProgram:
                 self._outline = _outline(result)
                 results: list[Tensor] = []
                 self.rebuild = rebuilder(_without_sizes(structure_of(result, results)))
+                self.returns_tensor = isinstance(result, Tensor)
                 outputs = [tracer.node_of(t) for t in results]
         finally:
             control.restore()
@@ -160,6 +163,7 @@ class SampleProgram:
         shared = [False] * len(symbols) + [True] * len(self.weights)
         self.text = str(graph)
         self.steps = Steps(graph, shared, chosen)
+        self.has_loops = any(step.graphs for step in self.steps.steps)
         flags = [*tracked, *[t.requires_grad for t in self.weights]]
         known = {slot for slot, flag in zip(self.steps.inputs, flags, strict=True) if flag}
         self._turns = list(_turns(self.steps, known))

@@ -2,7 +2,8 @@
 
 SHARED values are the same for all samples: a plain tensor. UNIFORM ones have one shape in all samples: a tensor with
 the samples along a new first dimension. RAGGED ones have one size of each sample's own: a RaggedTensor, its rows end to
-end. What has several sizes of its own is EACH: a list of tensors.
+end. PAIRS have two such sizes, their first ones: a RaggedTensor as well, of the lines of all samples. What else has
+several sizes of its own is EACH: a list of tensors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...exporting.sizes import SizeExpr
 from ...ragged_tensors.tensor import RaggedTensor
 from .lanes import Lanes
 
-SHARED, UNIFORM, RAGGED, EACH = "shared", "uniform", "ragged", "each"
+SHARED, UNIFORM, RAGGED, PAIRS, EACH = "shared", "uniform", "ragged", "pairs", "each"
 
 
 def open_dims(t: TensorType) -> list[int]:
@@ -27,7 +28,8 @@ def open_dims(t: TensorType) -> list[int]:
 
 def form_of(t: TensorType) -> str:
     """How values of this type, which differ between samples, are held."""
-    return (UNIFORM, RAGGED, EACH)[min(len(open_dims(t)), 2)]
+    dims = open_dims(t)
+    return PAIRS if dims == [0, 1] else (UNIFORM, RAGGED, EACH)[min(len(dims), 2)]
 
 
 def with_rows(flat: Tensor, t: TensorType, lanes: Lanes) -> RaggedTensor:
@@ -36,14 +38,24 @@ def with_rows(flat: Tensor, t: TensorType, lanes: Lanes) -> RaggedTensor:
     return RaggedTensor(flat, lanes.rows(t.shape[dim]), dim + 1)
 
 
-def apart(value: Any, form: str, n: int) -> Sequence[Any]:
-    """The values of each of n samples."""
+def with_pairs(flat: Tensor, t: TensorType, lanes: Lanes) -> RaggedTensor:
+    """Elements of all samples, end to end, as those of a type whose first two dimensions are open."""
+    return RaggedTensor(flat, lanes.pairs(*t.shape[:2]).lines, 1)
+
+
+def apart(value: Any, form: str, t: Any, lanes: Lanes) -> Sequence[Any]:
+    """The values of each sample, of this type."""
     if form == UNIFORM:
         return ops.unbind(value)
     if form == RAGGED:
         rows: Sequence[Any] = value.unbind()
         return rows
-    return value if form == EACH else [value] * n
+    if form == PAIRS:
+        n, m = t.shape[:2]
+        parts = value._flat.split_with_sizes(lanes.pairs(n, m).rows.lengths.tolist())
+        sizes = zip(lanes.numbers(n).tolist(), lanes.numbers(m).tolist(), strict=True)
+        return [part.reshape(*own, *t.shape[2:]) for part, own in zip(parts, sizes, strict=True)]
+    return value if form == EACH else [value] * lanes.n
 
 
 def together(values: Sequence[Tensor], t: TensorType, lanes: Lanes) -> Any:
@@ -53,5 +65,7 @@ def together(values: Sequence[Tensor], t: TensorType, lanes: Lanes) -> Any:
         return list(values)
     if form == UNIFORM:
         return ops.stack(list(values))
+    if form == PAIRS:
+        return with_pairs(ops.cat([x.flatten(0, 1) for x in values]), t, lanes)
     (dim,) = open_dims(t)
     return with_rows(ops.cat(list(values), dim), t, lanes)

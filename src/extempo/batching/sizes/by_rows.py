@@ -117,7 +117,7 @@ def _row_form(kind: OpKind) -> RowForm | None:
         return None
     if issubclass(kind.op, Elementwise):
         return _elementwise(kind, n)
-    attrs = _row_attrs(kind.op, kind.attrs, n)
+    attrs = attrs_of_one_row(kind.op, kind.attrs, n)
     if attrs is None:
         return None
     operands = [i for i, slot in enumerate(kind.slots) if slot is None]
@@ -125,7 +125,7 @@ def _row_form(kind: OpKind) -> RowForm | None:
     for which in dict.fromkeys([tuple(sized), *[(i,) for i in sized]]):
         if which:
             types = tuple([_row_of(t) if i in which else t for i, t in enumerate(kind.types)])
-            if _is_by_rows(kind.op, types, attrs, kind.slots, which):
+            if is_by_rows(kind.op, types, attrs, kind.slots, which):
                 row_kind = kind_of_types(kind.op, types, attrs, kind.slots)
                 return RowForm(row_kind, tuple([i in which for i in operands]), n)
     return None
@@ -174,7 +174,7 @@ def _row_of(t: Input) -> Input:
     return Input(TensorType(t.type.shape[1:], t.type.dtype), t.tracked)
 
 
-def _row_attrs(op: type[Op], attrs: dict[str, Any], n: int) -> dict[str, Any] | None:
+def attrs_of_one_row(op: type[Op], attrs: dict[str, Any], n: int) -> dict[str, Any] | None:
     """The attributes for one row; None if they speak of the rows themselves."""
     made: dict[str, Any] = {}
     for name, value in attrs.items():
@@ -202,7 +202,7 @@ def _row_attrs(op: type[Op], attrs: dict[str, Any], n: int) -> dict[str, Any] | 
     return made
 
 
-def _attrs_of_rows(op: type[Op], row_attrs: dict[str, Any], n: int) -> dict[str, Any]:
+def attrs_of_rows(op: type[Op], row_attrs: dict[str, Any], n: int) -> dict[str, Any]:
     """The inverse."""
     made: dict[str, Any] = {}
     for name, value in row_attrs.items():
@@ -220,7 +220,7 @@ def _attrs_of_rows(op: type[Op], row_attrs: dict[str, Any], n: int) -> dict[str,
     return made
 
 
-def _is_by_rows(
+def is_by_rows(
     op: type[Op], types: tuple[Input, ...], attrs: dict[str, Any], slots: tuple[Slot, ...], which: tuple[int, ...]
 ) -> bool:
     """Whether the op on many rows is nothing but the op with one more leading dimension."""
@@ -270,4 +270,4 @@ def _tried(
             return False
         node = node.inputs[0]
     read = [x for x in node.inputs if x in leaves]
-    return node.op is op and node.attrs == _attrs_of_rows(op, attrs, _SOME) and read == leaves
+    return node.op is op and node.attrs == attrs_of_rows(op, attrs, _SOME) and read == leaves

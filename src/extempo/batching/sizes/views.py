@@ -180,35 +180,24 @@ def pad_form(kind: OpKind) -> PadForm | None:
     return None if words is None else PadForm(whole.dtype, i.tracked, value[0], start, words, whole.numel())
 
 
-class _ViewRunner:
-    """Gradients of views."""
+class _CopyRunner:
+    """Gradients of copies between values and views of them."""
+
+    def __init__(self, is_view: bool) -> None:
+        self._is_view = is_view  # of the input; a pad has its input as a view of the result
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         words, n_elements = saved
         (g,) = gradients
         assert g is not None  # a batch without gradients is passed over
-        made = np.zeros(n_elements, g.dtype)
-        copy_views(made, np.ascontiguousarray(g).reshape(-1), words, True)
+        flat = np.ascontiguousarray(g).reshape(-1)
+        made = np.zeros(n_elements, g.dtype) if self._is_view else np.empty(n_elements, g.dtype)
+        whole, view = (made, flat) if self._is_view else (flat, made)
+        copy_views(whole, view, words, self._is_view)
         return [made], []
 
     def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
         return []
 
 
-class _PadRunner:
-    """Gradients of pads."""
-
-    def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
-        words, n_elements = saved
-        (g,) = gradients
-        assert g is not None  # a batch without gradients is passed over
-        made = np.empty(n_elements, g.dtype)
-        copy_views(np.ascontiguousarray(g).reshape(-1), made, words, False)
-        return [made], []
-
-    def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
-        return []
-
-
-_RUNNER = _ViewRunner()
-_PAD_RUNNER = _PadRunner()
+_RUNNER, _PAD_RUNNER = _CopyRunner(is_view=True), _CopyRunner(is_view=False)
