@@ -5,11 +5,14 @@
     python benchmarks/serving.py demo                 # the model of `extempo demo`, and the share of HTTP
     python benchmarks/serving.py overload             # more requests than it takes: each is answered or refused
     python benchmarks/serving.py hostile              # 10,000 requests that no honest client sends
+    python benchmarks/run.py serving --write          # put its tables into docs/performance.md, too
 
 The server has one core and one thread, the load generator a core of its own, where there are two. `throughput` is about
 a 2-layer LSTM of 256 over 20 to 200 tokens and npz bodies: one server for each way to run it, all of them up at once,
-asked in turn round after round; the figures are medians over the rounds. CPU ms is the server's processor time for a
-request, which tells the same on a machine that has other things to do.
+asked in turn round after round; the figures are medians over the rounds after the first. CPU ms is the server's
+processor time for a request, which tells the same on a machine that has other things to do. Below stands what the
+processor does without HTTP: GFLOP/s of the model's matrix products one by one and together, and of one large product,
+which no batching beats.
 """
 
 from __future__ import annotations
@@ -27,23 +30,29 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from hostile_requests import REQUESTS, send
+from report import machine, table
 
 import extempo as ex
 from extempo import nn
+from extempo.batching.open_run import OpenRun
 from extempo.cli.demo_task import Classifier
 from extempo.exporting.calls import Dim
+from extempo.exporting.folding import fold_constants as frozen
+from extempo.exporting.program import Program
 from extempo.serving.app import Service
 from extempo.serving.models import Model
-from extempo.serving.runners import Ticket
-from extempo.serving.server import bound_socket, make_server
+from extempo.serving.runners import Ticket, function_of
+from extempo.serving.server import bound_socket, make_server, run_server
 from extempo.serving.settings import Limits
 
 N_WORDS, SIZE, N_CLASSES = 1000, 256, 10
+SIZES = (128, SIZE, 512)  # of the same model, to see what batching can gain
 SHORTEST, LONGEST = 20, 200
 NPZ = "application/x-npz"
 
@@ -51,11 +60,15 @@ NPZ = "application/x-npz"
 class Tagger(nn.Module):
     """Tokens of one sequence, or (time, batch) of padded ones with their lengths, to scores of classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = SIZE) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(N_WORDS, SIZE)
-        self.lstm = nn.LSTM(SIZE, SIZE, num_layers=2)
-        self.out = nn.Linear(SIZE, N_CLASSES)
+        self.embedding = nn.Embedding(N_WORDS, size)
+        self.lstm = nn.LSTM(size, size, num_layers=2)
+        self.out = nn.Linear(size, N_CLASSES)
+
+    def program(self) -> Program:
+        example = ex.randint(0, N_WORDS, (SHORTEST,))
+        return ex.program(self.eval(), example, dynamic={"tokens": {0: Dim("tokens", min=1)}})
 
     def forward(self, tokens: ex.Tensor) -> ex.Tensor:
         states, _ = self.lstm(self.embedding(tokens))
@@ -91,10 +104,9 @@ class Sentences(nn.Module):
 
 def write_programs(folder: Path) -> None:
     ex.manual_seed(0)
-    model = Tagger().eval()
+    model = Tagger()
+    model.program().save(str(folder / "tagger.extempo"))
     tokens, batch = Dim("tokens", min=1), Dim("batch", min=1)
-    example = ex.randint(0, N_WORDS, (SHORTEST,))
-    ex.program(model, example, dynamic={"tokens": {0: tokens}}).save(str(folder / "tagger.extempo"))
     examples = (ex.randint(0, N_WORDS, (SHORTEST, 3)), ex.tensor([SHORTEST, 3, 1]))
     dynamic = {"tokens": {0: tokens, 1: batch}, "lengths": {0: batch}}
     ex.program(Padded(model).eval(), examples, dynamic=dynamic).save(str(folder / "padded.extempo"))
@@ -110,6 +122,8 @@ def write_programs(folder: Path) -> None:
 class Together:
     """Runs what has come as one call, and has nothing that goes on: other ways to run, behind the same server."""
 
+    gathers = True
+
     def __init__(self, run: Any) -> None:
         self._run = run
         self.running: list[Ticket] = []
@@ -117,18 +131,19 @@ class Together:
     def start(self, tickets: list[Ticket]) -> None:
         self.running += tickets
 
-    def step(self) -> None:
+    def step(self) -> int:
         tickets, self.running = self.running, []
         if not tickets:
-            return
+            return 0
         try:
             made = self._run([ticket.tensors[0] for ticket in tickets])
         except Exception as error:
             for ticket in tickets:
                 ticket.fail(error)
-            return
+            return len(tickets)
         for ticket, one in zip(tickets, made, strict=True):
             ticket.give([one])
+        return len(tickets)
 
     def end(self, ticket: Ticket, error: Exception) -> None:
         self.running.remove(ticket)
@@ -178,7 +193,7 @@ def be_a_server(way: str, file: str, limits: Limits) -> None:
         model.lane.runner = onnx(path.with_suffix(".onnx"))
     listening = bound_socket("127.0.0.1", 0)
     print(listening.getsockname()[1], flush=True)
-    make_server(service).run(sockets=[listening])
+    run_server(make_server(service), listening)
 
 
 class Server:
@@ -208,6 +223,12 @@ class Server:
 
     def metric(self, name: str) -> float:
         return float(re.findall(rf"^{re.escape(name)} (\S+)$", self.get("/metrics"), re.M)[0])
+
+    def together(self) -> float:
+        """Samples in a step, on average."""
+        name = next(iter(re.findall(r'extempo_batch_samples_sum\{model="(\w+)"\}', self.get("/metrics"))))
+        total, steps = (self.metric(f'extempo_batch_samples_{part}{{model="{name}"}}') for part in ("sum", "count"))
+        return total / steps
 
     def end(self) -> None:
         self.process.terminate()
@@ -309,12 +330,15 @@ def token_requests(n: int = 256) -> list[bytes]:
 # ---- what is measured
 
 
-def compare(servers: list[Server], requests: list[bytes], n_clients: int, n_requests: int, n_rounds: int) -> None:
-    """Ask servers in turn, round after round, and print medians."""
+HEADER = ("way", "requests/s", "ratio", "p50 ms", "p99 ms", "CPU ms", "ratio", "together")
+
+
+def compare(servers: list[Server], requests: list[bytes], n_clients: int, n_requests: int, n_rounds: int) -> str:
+    """Ask servers in turn, round after round: a table of medians, ratios to the first."""
     rounds: dict[str, list[Load]] = {server.way: [] for server in servers}
     cpu: dict[str, list[float]] = {server.way: [] for server in servers}
-    for server in servers:
-        load(server, requests, n_clients, min(n_requests, 2 * n_clients))
+    for server in servers:  # a round that does not count: kernels are compiled, and the server learns what is quicker
+        load(server, requests, n_clients, n_requests)
     for _ in range(n_rounds):
         for server in servers:
             before = server.metric("process_cpu_seconds")
@@ -323,50 +347,106 @@ def compare(servers: list[Server], requests: list[bytes], n_clients: int, n_requ
             if found.lost or set(found.statuses) != {200}:
                 sys.exit(f"{server.way}: {found.lost} requests lost, answers {found.statuses}")
             rounds[server.way].append(found)
-    slowest = statistics.median(one.per_second for one in rounds["one by one"])
-    dearest = statistics.median(cpu["one by one"])
-    print(f"{'':<14}{'requests/s':>11}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms':>9}{'ratio':>8}{'together':>10}")
+    rates = {way: statistics.median(one.per_second for one in of_way) for way, of_way in rounds.items()}
+    costs = {way: 1000 * statistics.median(of_way) for way, of_way in cpu.items()}
+    rows = []
     for server in servers:
-        found_ = rounds[server.way]
-        rate = statistics.median(one.per_second for one in found_)
-        p50, p99 = (1000 * statistics.median(one.percentile(q) for one in found_) for q in (50, 99))
-        name = next(iter(re.findall(r'extempo_batch_samples_sum\{model="(\w+)"\}', server.get("/metrics"))))
-        steps = server.metric(f'extempo_batch_samples_count{{model="{name}"}}')
-        together = server.metric(f'extempo_batch_samples_sum{{model="{name}"}}') / steps
-        ms = 1000 * statistics.median(cpu[server.way])
-        text = f"{server.way:<14}{rate:>11.1f}{rate / slowest:>8.2f}{p50:>9.1f}{p99:>9.1f}"
-        print(f"{text}{ms:>9.2f}{1000 * dearest / ms:>8.2f}{together:>10.1f}")
+        way = server.way
+        p50, p99 = (1000 * statistics.median(one.percentile(q) for one in rounds[way]) for q in (50, 99))
+        numbers = (rates[way], rates[way] / rates[servers[0].way], p50, p99, costs[way])
+        ratio = costs[servers[0].way] / costs[way]
+        digits = (1, 2, 1, 1, 2, 2, 1)
+        cells = [f"{x:.{n}f}" for x, n in zip((*numbers, ratio, server.together()), digits, strict=True)]
+        rows.append([way, *cells])
+    return table(HEADER, rows)
 
 
-def throughput(folder: Path, n_clients: int, n_requests: int, n_rounds: int) -> None:
-    print(f"\n2-layer LSTM of {SIZE}, {SHORTEST} to {LONGEST} tokens, npz bodies, {n_clients} clients, one core\n")
+def throughput(folder: Path, n_clients: int, n_requests: int, n_rounds: int) -> str:
+    title = f"2-layer LSTM of {SIZE}, {SHORTEST} to {LONGEST} tokens, npz bodies, {n_clients} clients, one core:"
     tagger = folder / "tagger.extempo"
     ways = [("one by one", 1), ("padding", 64), ("ragged", 64)]
-    program = ex.load_program(str(tagger))
+    note = ""
     if importlib.util.find_spec("onnxruntime") is None:
-        print("onnxruntime is left out: it is not installed")
-    elif not hasattr(program, "to_onnx"):
-        print("onnxruntime is left out: programs have no to_onnx")
+        note = "\n\nonnxruntime is left out: it is not installed."
     else:
-        program.to_onnx(str(tagger.with_suffix(".onnx")))
+        ex.load_program(str(tagger)).to_onnx(str(tagger.with_suffix(".onnx")))
         ways.append(("onnxruntime", 64))
     servers = [Server(way, tagger, max_batch=most) for way, most in ways]
     try:
-        compare(servers, token_requests(), n_clients, n_requests, n_rounds)
+        found = compare(servers, token_requests(), n_clients, n_requests, n_rounds)
     finally:
         for server in servers:
             server.end()
+    return f"{title}\n\n{found}{note}\n\n{without_http(n_rounds)}"
 
 
-def demo(folder: Path, n_clients: int, n_requests: int, n_rounds: int) -> None:
-    print(f"\nthe model of extempo demo, 1 to 8 words, npz bodies, {n_clients} clients, one core\n")
+def without_http(n_rounds: int) -> str:
+    """What the processor does in the model itself, and hence the most that batching can gain."""
+    ex.set_num_threads(1)
+    left, right = ex.randn(2048, 1024), ex.randn(1024, 1024)
+    with ex.no_grad():
+        (peak,) = quickest([lambda: left @ right], n_rounds)
+    peak = 2.0 * 2048 * 1024 * 1024 / peak
+    rows, most = [], 0.0
+    for size in SIZES:
+        lengths, times = model_times(size, n_rounds)
+        products = float(lengths.sum()) * 2 * 2 * (2 * size * 4 * size)  # 2 layers, inputs and states, 4 gates
+        alone, together = (products / seconds for seconds in times)
+        each = [f"{1e3 * seconds / len(lengths):.2f}" for seconds in times]
+        speeds = [f"{speed / 1e9:.1f}" for speed in (alone, together, peak)]
+        rows.append([str(size), *each, *speeds, f"{together / alone:.2f}", f"{peak / alone:.2f}"])
+        if size == SIZE:
+            most = peak / alone
+    header = ("without HTTP, size", "ms alone", "ms of 64", "GFLOP/s alone", "of 64", "one product", "ratio", "limit")
+    return (
+        f"{table(header, rows)}\n\n"
+        f"One by one the model of {SIZE} reaches {1 / most:.0%} of what a large matrix product does on this processor, "
+        f"so no way to batch it in float32 can gain more than {most:.2f} times, and HTTP, the same for all, takes its "
+        "share. Smaller weights in another dtype would speed up both sides."
+    )
+
+
+def model_times(size: int, n_rounds: int) -> tuple[Any, list[float]]:
+    """The lengths of 64 samples, and the seconds of all of them one by one and together."""
+    call = function_of(frozen(Tagger(size).program()))
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(SHORTEST, LONGEST + 1, 64)
+    samples = [ex.tensor(rng.integers(0, N_WORDS, int(n))) for n in lengths]
+
+    def one_by_one() -> None:
+        for sample in samples:
+            call([sample])
+
+    def together() -> None:
+        run = OpenRun(call, len(samples))
+        for sample in samples:
+            run.submit([sample])
+        run.drain()
+
+    with ex.no_grad():
+        return lengths, quickest([one_by_one, together], n_rounds)
+
+
+def quickest(runs: Sequence[Callable[[], Any]], n_rounds: int) -> list[float]:
+    """Seconds of each, taken in turn."""
+    best = [float("inf")] * len(runs)
+    for _ in range(max(3, n_rounds) + 2):  # plans are made by the first two
+        for i, run in enumerate(runs):
+            began = time.perf_counter()
+            run()
+            best[i] = min(best[i], time.perf_counter() - began)
+    return best
+
+
+def demo(folder: Path, n_clients: int, n_requests: int, n_rounds: int) -> str:
+    title = f"The model of `extempo demo`, 1 to 8 words, npz bodies, {n_clients} clients, one core:"
     file = folder / "demo.extempo"
     rng = np.random.default_rng(0)
     words = [rng.integers(1, 11, int(n)) for n in rng.integers(1, 9, 256)]
     servers = [Server("one by one", file, max_batch=1), Server("ragged", file, max_batch=64)]
     try:
         requests = [request(npz(words=w)) for w in words]
-        compare(servers, requests, n_clients, n_requests, n_rounds)
+        found = compare(servers, requests, n_clients, n_requests, n_rounds)
         alone = min(load(servers[0], requests, 1, min(256, n_requests)).percentile(50) for _ in range(3))
     finally:
         for server in servers:
@@ -380,13 +460,13 @@ def demo(folder: Path, n_clients: int, n_requests: int, n_rounds: int) -> None:
             program(ex.tensor(w))
         times.append((time.perf_counter() - began) / len(words))
     model = min(times)
-    print(
-        f"\none client, one by one: {1e3 * alone:.2f} ms a request, {1e3 * model:.2f} ms of which in the model: "
-        f"HTTP, bodies and the wait for others are {1 - model / alone:.0%}"
+    return (
+        f"{title}\n\n{found}\n\nOne client, one by one: {1e3 * alone:.2f} ms a request, {1e3 * model:.2f} ms of which "
+        f"in the model; HTTP, bodies and the wait for others are {1 - model / alone:.0%}."
     )
 
 
-def overload(folder: Path, n_requests: int) -> bool:
+def overload(folder: Path, n_requests: int) -> str:
     """More clients than the queue and the requests at a time: every request is answered 200, 429 or 503."""
     server = Server("ragged", folder / "tagger.extempo", max_queue=32, max_requests=96, max_batch=16)
     try:
@@ -395,12 +475,14 @@ def overload(folder: Path, n_requests: int) -> bool:
     finally:
         server.end()
     answered = ", ".join(f"{n} x {status}" for status, n in sorted(found.statuses.items()))
+    text = f"Overload: {n_requests} requests of 128 clients: {answered}; {found.lost} lost."
     good = not found.lost and set(found.statuses) <= {200, 429, 503} and after.statuses == {200: 8}
-    print(f"\noverload: {n_requests} requests of 128 clients: {answered}, {found.lost} lost; then {after.statuses}")
-    return good and sum(found.statuses.values()) == n_requests
+    if not good or sum(found.statuses.values()) != n_requests:
+        sys.exit(f"{text} Then {after.statuses}. The server has not stood it")
+    return text
 
 
-def hostile(folder: Path, n_requests: int) -> bool:
+def hostile(folder: Path, n_requests: int) -> str:
     """Requests that no honest client sends, and slow ones beside them; honest ones are answered as before."""
     server = Server("ragged", folder / "scaling.extempo", max_body=2_000_000, body_timeout=2.0)
     good = request(b'{"inputs":{"x":[[1,2,3]]}}', "application/json")
@@ -423,9 +505,11 @@ def hostile(folder: Path, n_requests: int) -> bool:
         server.end()
     answered = ", ".join(f"{n} x {status}" for status, n in sorted(statuses.items()))
     growth = memory[-1] - memory[len(memory) // 2]
-    print(f"\nhostile: {n_requests} requests: {answered}; then {after.statuses}")
-    print("memory, MB:", " ".join(f"{m / 1e6:.0f}" for m in memory), f"(second half: {growth / 1e6:+.1f})")
-    return after.statuses == {200: 100} and growth < 20e6 and not any(status.startswith("5") for status in statuses)
+    shown = " ".join(f"{m / 1e6:.0f}" for m in memory)
+    text = f"Hostile: {n_requests} requests: {answered}. Memory in MB: {shown} (second half {growth / 1e6:+.1f})."
+    if after.statuses != {200: 100} or growth >= 20e6 or any(status.startswith("5") for status in statuses):
+        sys.exit(f"{text} Then {after.statuses}. The server has not stood it")
+    return text
 
 
 def _slow(port: int, with_body: bool) -> socket.socket:
@@ -435,9 +519,43 @@ def _slow(port: int, with_body: bool) -> socket.socket:
     return client
 
 
+PARTS = ("throughput", "demo", "overload", "hostile")
+
+
+def measured(parts: Sequence[str], n_clients: int, n_requests: int, n_rounds: int, n_hostile: int) -> Iterator[str]:
+    """What each of these parts finds, one after the other."""
+    all_cores = set(cores())
+    if len(all_cores) > 1:
+        os.sched_setaffinity(0, {cores()[0]})
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_programs(folder)
+            for part in parts:
+                if part == "throughput":
+                    yield throughput(folder, n_clients, n_requests, n_rounds)
+                elif part == "demo":
+                    yield demo(folder, n_clients, 4 * n_requests, n_rounds)
+                elif part == "overload":
+                    yield overload(folder, n_requests)
+                else:
+                    yield hostile(folder, n_hostile)
+    finally:
+        if len(all_cores) > 1:
+            os.sched_setaffinity(0, all_cores)
+
+
+def section(wanted: str | None, rounds: int) -> str:
+    """For docs/performance.md; a fourth of the rounds of others, which are long ones here."""
+    n_rounds = max(1, rounds // 4)
+    about = (__doc__ or "").partition("\n\n")[2].partition("\n\n")[2].strip()
+    found = "\n\n".join(measured(PARTS, 64, 512, n_rounds, 10_000))
+    return f"### serving\n\n{about}\n\n{found}\n\n{machine()}; extempo {ex.__version__}; medians of {n_rounds} rounds"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="throughput, demo, overload, hostile; all by default")
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--requests", type=int, default=512, help="of each round of throughput, and of overload")
     parser.add_argument("--rounds", type=int, default=3)
@@ -449,23 +567,11 @@ def main() -> None:
         be_a_server(way, file, Limits(**limits))
         return
     args = parser.parse_args()
-    parts = args.parts or ["throughput", "demo", "overload", "hostile"]
-    if len(cores()) > 1:
-        os.sched_setaffinity(0, {cores()[0]})
-    good = True
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_programs(folder)
-        if "throughput" in parts:
-            throughput(folder, args.clients, args.requests, args.rounds)
-        if "demo" in parts:
-            demo(folder, args.clients, 4 * args.requests, args.rounds)
-        if "overload" in parts:
-            good &= overload(folder, args.requests)
-        if "hostile" in parts:
-            good &= hostile(folder, args.hostile)
-    if not good:
-        sys.exit("the server has not stood it")
+    unknown = [part for part in args.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]}; choose from {', '.join(PARTS)}")
+    for text in measured(args.parts or PARTS, args.clients, args.requests, args.rounds, args.hostile):
+        print(text + "\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def _exported(op: type[Op], sample: Any, arrays: list[Any]) -> Any:
 def _kinds(graph: Any) -> list[str]:
     found: dict[str, None] = {}
     for node in graph.node:
-        if node.op_type != "Identity":
+        if node.op_type not in ("Constant", "Identity"):
             found[node.op_type] = None
         for attribute in node.attribute:
             found.update(dict.fromkeys(_kinds(attribute.g)))

@@ -45,9 +45,9 @@ def test_show_draws_the_program_with_the_names_of_its_inputs(saved, tmp_path):
     assert result.exit_code == 0, result.output
     assert ">scale<" in picture.read_text()
     assert ">mul<" in picture.read_text()
-    wrong = run("show", str(saved), "--draw", str(tmp_path / "m.txt"))
+    wrong = run("show", str(saved), "--draw", str(tmp_path / "m.jpg"))
     assert wrong.exit_code == 1
-    assert "ends in .svg or .png" in wrong.output
+    assert "ends in one of .svg, .png" in wrong.output
 
 
 def test_predict_reads_and_writes_arrays(saved, tmp_path):

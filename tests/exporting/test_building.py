@@ -270,3 +270,37 @@ def test_a_tensor_of_zeros_of_an_open_size_decides_nothing_by_it():
     program = ex.program(lambda x: ex.zeros(x.shape[0], 1) + x, ex.ones(3, 2), dynamic={"x": {0: "rows"}})
     assert not program.guards
     assert program(ex.ones(1, 2)).shape == (1, 2)
+
+
+def test_python_errors_of_a_model_on_its_example_say_the_line_and_what_to_do():
+    def last(rows):
+        return list(rows)[-1]
+
+    with pytest.raises(ex.errors.ExportError, match=r"test_building.py:\d+: IndexError: .* take another example"):
+        ex.program(last, ex.zeros(0, 3))
+
+
+def test_a_list_of_numbers_cannot_be_dynamic_and_the_error_says_what_can():
+    from extempo.cli.demo_task import Classifier
+
+    with pytest.raises(ex.errors.ExportError, match=r"arguments are none; .* ex.tensor"):
+        ex.program(Classifier().eval(), [1, 2, 3], dynamic={"words": {0: "n"}})
+
+
+@pytest.mark.parametrize("words", [[4], [1, 2, 3, 10, 9, 1, 2, 3, 4]])
+def test_the_model_of_the_demo_is_exported_as_it_is(words, tmp_path):
+    from extempo.cli.demo_task import Classifier
+
+    model = Classifier().eval()
+    program = ex.program(model, ex.tensor([1, 2, 3]), dynamic={"words": {0: "n"}})
+    assert [str(guard) for guard in program.guards] == ["n >= 1"]
+    program.save(str(tmp_path / "m.extempo"))
+    read = ex.load_program(str(tmp_path / "m.extempo"))
+    assert ex.equal(read(ex.tensor(words)), model(words))
+    with pytest.raises(ex.errors.ShapeError, match=r"sizes with n >= 1, .* got n = 0"):
+        read(ex.tensor([], dtype=ex.int64))
+
+
+def test_what_cannot_be_called_is_no_model():
+    with pytest.raises(ExportError, match="expected a function or a module, got int"):
+        ex.program(3, ex.ones(2))

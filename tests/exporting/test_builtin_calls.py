@@ -12,7 +12,7 @@ from extempo.exporting.builtin_calls import BuiltinCalls
 
 
 def plain(fn, *args, **kwargs):
-    calls = BuiltinCalls(lambda value: False, lambda f, items: [f(x) for x in items])
+    calls = BuiltinCalls(lambda value: False, lambda f, items: [f(x) for x in items], True)
     return calls.find(fn)(fn, *args, **kwargs)
 
 
@@ -39,7 +39,7 @@ def test_plain_values_get_what_python_gives():
 
 
 def test_a_function_that_has_no_stand_in_is_left_alone():
-    calls = BuiltinCalls(lambda value: False, lambda f, items: [])
+    calls = BuiltinCalls(lambda value: False, lambda f, items: [], True)
     assert calls.find(print) is None
     assert calls.find([]) is None
 

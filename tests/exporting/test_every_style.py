@@ -470,8 +470,6 @@ def of_two_types(x):
 @pytest.mark.parametrize(
     ("model", "offset", "message"),
     [
-        (masked, 1, r"how large this result is depends on the values of bool\[n, 3\]"),
-        (unique, 1, r"how large this result is depends on the values of f32\[n, 3\]"),
         (by_key, 1, "an entry of a dict is chosen by a value"),
         (sometimes, 1, "the size n is needed as a number|this comprehension keeps as many entries as values decide"),
         (without_end, 3, "without_end calls itself in a branch that a value decides"),

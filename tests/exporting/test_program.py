@@ -35,3 +35,12 @@ def test_programs_record_no_gradients_and_run_compiled_and_batched():
     compiled = ex.compile(program)
     assert [compiled(ex.ones(n)).item() for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
     assert [y.item() for y in ex.batch(program)([ex.ones(2), ex.ones(3)])] == [4.0, 6.0]
+
+
+def test_a_program_is_part_of_another_one_at_open_sizes():
+    inner = ex.program(lambda x: ex.cumsum(x * 2, 0), ex.ones(3), dynamic={"x": {0: "n"}})
+    inner(ex.ones(3))
+    outer = ex.program(lambda x: inner(x + 1).sum(), ex.ones(2), dynamic={"x": {0: "m"}})
+    for n in (0, 1, 5, 5):
+        x = ex.arange(n, dtype=ex.float32)
+        assert ex.allclose(outer(x), ex.cumsum((x + 1) * 2, 0).sum())

@@ -157,6 +157,13 @@ def test_lambdas_are_found_in_their_line():
     assert converted(holder.fn, Plain())(1, 2)
 
 
+def test_lambdas_of_one_line_are_told_apart():
+    named = {"lambda": (lambda x: x or 1, lambda x: x or 2, lambda x: (lambda x: x or 3)(x or 0))}
+    made = [converted(fn, Plain()) for fn in named["lambda"]]
+    assert all(new is not fn for new, fn in zip(made, named["lambda"], strict=True))
+    assert [fn(0) for fn in made] == [1, 2, 3]
+
+
 def test_lines_of_rewritten_code_are_those_of_the_source():
     def fails(x):
         if x:
@@ -200,3 +207,40 @@ def test_many_branches_that_may_return_do_not_double_what_follows():
     rewritten = converted(made["fn"], Plain())
     assert rewritten is not made["fn"]
     assert [rewritten(x) for x in range(60)] == [made["fn"](x) for x in range(60)]
+
+
+def _decorated(fn):
+    return fn
+
+
+@_decorated
+@_decorated
+def _with_decorators(x):
+    # a line that is not further in, inside of a string, and one after it
+    text = """
+not further in
+"""
+    return len(text) if x else 0
+
+
+def _with_a_long_signature(
+    x,
+    y=2,
+):
+    return x + y if x else y
+
+
+def test_a_definition_is_found_whole_whatever_its_lines_look_like():
+    for fn, args in ((_with_decorators, (1,)), (_with_a_long_signature, (3,))):
+        made = converted(fn, Plain())
+        assert made is not fn
+        assert made(*args) == fn(*args)
+        assert made.__code__.co_firstlineno >= fn.__code__.co_firstlineno
+
+
+def test_finding_a_definition_resolves_no_path_of_other_modules(monkeypatch):
+    def plainly(x):
+        return x + 1 if x else 0
+
+    monkeypatch.setattr("inspect.getsourcelines", None)
+    assert converted(plainly, Plain()) is not plainly

@@ -9,7 +9,7 @@ import zlib
 
 import extempo as ex
 from extempo.serialization import save
-from extempo.serialization.saving import KEY, KEY_CHECKSUM
+from extempo.serialization.header import KEY, KEY_CHECKSUM
 
 FLOATS = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
 

@@ -144,6 +144,7 @@ def test_unknown_types_paths_and_methods_are_refused_in_json(tagger):
         assert "/predict" in message_of(client.get("/nowhere"))
         answer = client.get("/predict")
         assert answer.status_code == 405
+        assert "GET is not possible here, POST is" in answer.text
         assert answer.headers["allow"] == "POST"
 
 

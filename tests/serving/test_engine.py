@@ -17,6 +17,8 @@ from extempo.serving.settings import Limits
 class Held:
     """A runner that goes on when it is told to, and notes how many it was given at a time."""
 
+    gathers = True
+
     def __init__(self):
         self.running = []
         self.started = []
@@ -28,9 +30,10 @@ class Held:
 
     def step(self):
         self.go.wait(30)
-        for ticket in self.running:
+        running, self.running = self.running, []
+        for ticket in running:
             ticket.give(ticket.tensors)
-        self.running = []
+        return len(running)
 
     def end(self, ticket, error):
         self.running.remove(ticket)
@@ -93,6 +96,8 @@ def test_a_batch_waits_longer_while_others_come_where_a_step_takes_long():
     lane.step_seconds = 0.0004
     assert due_at(9.95, 9.99) == pytest.approx(10.0001)
     assert due_at(*[9.0] * 64) == 0.0
+    lane.runner.gathers = False
+    assert due_at(9.0) == 0.0  # nobody gains by waiting
 
 
 def test_a_full_queue_refuses_and_loses_nothing(engine):

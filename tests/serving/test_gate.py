@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extempo.serving.gate import LOOPBACK, Gate, _name_of, _route
+from extempo.serving.gate import LOOPBACK, Gate, _route, name_of
 from extempo.serving.metrics import Metrics
 from extempo.serving.settings import Limits
 
@@ -104,8 +104,8 @@ def test_a_request_that_goes_on_for_ever_is_ended():
 @pytest.mark.parametrize(
     ("host", "name"), [("localhost:80", "localhost"), ("[::1]:80", "::1"), ("A.example", "a.example"), ("", "")]
 )
-def test_the_name_of_a_host(host, name):
-    assert _name_of(host) == name
+def test_thename_of_a_host(host, name):
+    assert name_of(host) == name
 
 
 def test_paths_are_counted_under_few_names():

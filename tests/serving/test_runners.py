@@ -37,6 +37,50 @@ def test_tickets_get_the_results_of_the_program(tagger, kind):
         assert np.allclose(made, tagger(x).numpy(), atol=1e-6)
 
 
+class Decided:
+    """Paces that say what they are told to."""
+
+    may_gain = False
+
+    def __init__(self, is_alone):
+        self.is_alone = is_alone
+        self.noted = []
+
+    def is_next_alone(self, n_waiting):
+        return self.is_alone
+
+    def note(self, n_samples, seconds):
+        self.noted.append(n_samples)
+
+
+@pytest.mark.parametrize(("is_alone", "noted"), [(True, [1, 1, 1]), (False, [3])])
+def test_an_open_runner_goes_by_what_was_found_to_be_quicker(scaling, is_alone, noted):
+    runner = OpenRunner(function_of(scaling), 8)
+    runner._paces = Decided(is_alone)
+    tickets = tickets_of(*[ex.full((n, 3), 0.5) for n in (1, 4, 2)])
+    runner.start(tickets)
+    together = []
+    while runner.running:
+        together.append(runner.step())
+    assert together == noted == runner._paces.noted
+    assert [ticket.future.result(0)[0].shape for ticket in tickets] == [(1, 3), (4, 3), (2, 3)]
+    assert runner.step() == 0
+    assert not runner.gathers
+
+
+def test_a_ticket_can_be_ended_before_its_turn_came(scaling):
+    runner = OpenRunner(function_of(scaling), 8)
+    runner._paces = Decided(is_alone=True)
+    first, second = tickets_of(ex.ones(1, 3), ex.ones(2, 3))
+    runner.start([first, second])
+    runner.end(second, TimeoutError("too long"))
+    assert runner.step() == 1
+    assert runner.running == []
+    assert first.future.done()
+    with pytest.raises(TimeoutError):
+        second.future.result(0)
+
+
 def test_an_index_out_of_range_is_the_error_of_its_sample_alone(tagger):
     runner = OpenRunner(function_of(fold_constants(tagger)), 8)
     good, bad, also_good = tickets_of(ex.tensor([1, 2]), ex.tensor([1, 77]), ex.tensor([3, 4, 5]))

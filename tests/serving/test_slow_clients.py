@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -53,3 +54,42 @@ def test_a_request_in_time_is_not_ended_while_it_runs(doubling):
         answer = client.post("/predict", {"inputs": {"x": [-1, -1, -1]}})
         assert answer.status_code == 504
         assert "longer than 1 s" in answer.text
+
+
+class Sink:
+    """A transport that notes what it is told."""
+
+    def __init__(self):
+        self.sent = []
+
+    def write(self, data):
+        self.sent.append(data)
+
+    def close(self):
+        self.sent.append("closed")
+
+    def is_closing(self):
+        return "closed" in self.sent
+
+
+def test_what_is_written_in_one_turn_is_sent_as_one():
+    from extempo.serving.slow_clients import JoinedWrites
+
+    async def answer():
+        sink = Sink()
+        joined = JoinedWrites(sink, asyncio.get_running_loop())
+        joined.write(b"head")
+        joined.write(b"")
+        joined.write(b"body")
+        assert sink.sent == []
+        await asyncio.sleep(0)
+        joined.write(b"small")
+        joined.write(bytes(1 << 17))
+        joined.write(b"last")
+        joined.close()
+        await asyncio.sleep(0)
+        return sink.sent, joined.is_closing()
+
+    sent, is_closing = asyncio.run(answer())
+    assert sent == [b"headbody", b"small", bytes(1 << 17), b"last", "closed"]
+    assert is_closing

@@ -34,7 +34,7 @@ def drawn(path: str, picture: str) -> str:
     """Draw the program in a file to another one; what was written."""
     from extempo.inspect import draw
 
-    return f"{draw(load_program(path), os.path.basename(path)).save(picture)} has the picture"
+    return f"{draw(load_program(path), title=os.path.basename(path)).save(picture)} has the picture"
 
 
 def described(path: str) -> str:

@@ -7,6 +7,7 @@
     program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too; changed by `editing`
     stretches      what plans can run of it, at new sizes by `size_families`; where that is all, one `planned_call`
     planned_loops  loops whose bodies are plans
+    sized_runs     graphs in which values decide sizes, piece by piece
     ragged_rows    ragged tensors as arguments and results
     folding        nodes that follow from weights alone, computed once
     sizes          symbolic sizes: polynomials, and guards for what code decided by them

@@ -10,7 +10,7 @@ from ..core.context import switch
 from ..core.graph import Constant, Graph, Leaf, Node, describe_where
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import TensorType
-from ..errors import ExportError, ShapeError
+from ..errors import ExportError, ExtempoError, ShapeError
 from ..nn.module import Module
 from ..ops.control_flow import Require
 from ..symbolic.sym_int import SymInt
@@ -57,6 +57,8 @@ def program(
     >>> ex.allclose(program(ex.ones(7, 4)), model(ex.ones(7, 4)))
     True
     """
+    if not callable(model):
+        raise ExportError(f"program: expected a function or a module, got {type(model).__name__}")
     modules = dict(modules_of(model))
     _require_mode(modules, training)
     calls = bound_examples(model, examples)
@@ -92,7 +94,7 @@ def _traced(call: _Call, modules: Mapping[str, Module], state: dict[str, Tensor]
     log = SizeLog()
     offsets = {r.offsets for r in ragged_inputs(call.nestings.values(), call.names)}
     types = _types(call.names, call.tensors, call.dynamics, log, state.values(), offsets)
-    tracer = ProgramTracer(log, {id(t): name for name, t in state.items()})
+    tracer = ProgramTracer(log, {id(t): name for name, t in state.items()}, names_sizes=True)
     arguments = [tracer.argument(t) for t in types]
     leaves = [a._history for a in arguments]  # an argument that is written in place has another node later
     control = Control(tracer)
@@ -111,6 +113,13 @@ def _traced(call: _Call, modules: Mapping[str, Module], state: dict[str, Tensor]
         raise ExportError(
             f"{users_line(error)}: {error}; sizes with names stay open: those that are always alike have one name, "
             "and those that the model fixes have none, so change dynamic="
+        ) from error
+    except (IndexError, KeyError, TypeError, AttributeError, ArithmeticError) as error:  # Python's own, without a line
+        if isinstance(error, ExtempoError):
+            raise
+        raise ExportError(
+            f"{users_line(error)}: {type(error).__name__}: {error}, while the model ran on the example for ex.program; "
+            "if model(*example) fails alike, take another example, otherwise write this line with tensors"
         ) from error
     finally:
         control.restore()
@@ -278,7 +287,7 @@ def _frozen_graph(
     leaf_names: dict[Node, str],
 ) -> tuple[Graph, list[Node], dict[str, Tensor]]:
     """The graph with expressions in place of symbols, its input leaves, and its weights by name."""
-    reached = Graph.reach(outputs)
+    reached = Graph.reach([*outputs, *tracer.deciding(outputs)])
     made: dict[Node, Node] = {}
     first: list[Node] = []
     for node in arguments:

@@ -29,8 +29,10 @@ from .tracer import as_tensor, decision
 class BuiltinCalls:
     """The stand-ins of one trace. `find` gives the one for a function, if it has one."""
 
-    def __init__(self, is_traced: Callable[[Any], bool], list_of: Callable[..., Any]) -> None:
+    def __init__(self, is_traced: Callable[[Any], bool], list_of: Callable[..., Any], joins_nothing: bool) -> None:
+        """joins_nothing: at sizes where a list has no elements, stacking it gives none; otherwise it is an error."""
         self._is_traced = is_traced
+        self._joins_nothing = joins_nothing
         self._list_of = list_of
         self._stand_ins: dict[Any, Callable[..., Any]] = {
             fn: getattr(self, f"_{name}") for name, fn in vars(builtins).items() if hasattr(BuiltinCalls, f"_{name}")
@@ -201,13 +203,19 @@ class BuiltinCalls:
     # ---- tensors of many
 
     def _stack(self, fn: Any, tensors: Any, dim: int = 0, **options: Any) -> Any:
-        if not isinstance(tensors, StackedList):
+        if not isinstance(tensors, StackedList) or self._refuses(tensors):
             return fn(tensors, dim, **options)
         whole = tensors.stacked()
         return whole if dim == 0 else whole.movedim(0, dim)
 
     def _cat(self, fn: Any, tensors: Any, dim: int = 0, **options: Any) -> Any:
-        return tensors.joined(dim) if isinstance(tensors, StackedList) else fn(tensors, dim, **options)
+        if not isinstance(tensors, StackedList) or self._refuses(tensors):
+            return fn(tensors, dim, **options)
+        return tensors.joined(dim)
+
+    def _refuses(self, tensors: StackedList) -> bool:
+        """Whether it is an error to join what is in a list: there is nothing."""
+        return not self._joins_nothing and bool(tensors.length() == 0)
 
     def _tensor(self, fn: Any, data: Any, **options: Any) -> Any:
         """`ex.tensor([x.sum().item(), 2.0])`: the traced numbers in it stay what they are."""

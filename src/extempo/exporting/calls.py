@@ -216,7 +216,10 @@ def bound_call(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dic
     try:
         return _flat(signature, signature.bind(*args, **kwargs))
     except TypeError as error:
-        raise ExportError(f"program: an example does not fit the arguments of the model: {error}") from None
+        raise ExportError(
+            f"program: an example does not fit the arguments of the model: {error}; an example is one call: a tuple of "
+            "its arguments, ex.program(model, (x, y)), or a dict of them by name"
+        ) from None
 
 
 def _binds(signature: inspect.Signature, args: tuple[Any, ...]) -> bool:
@@ -367,7 +370,11 @@ def _given(
                 found[r.values] = {d - 1 if d > 0 else d: want for d, want in dims.items() if d != 0}
                 continue
             if full not in names:
-                raise ExportError(f"program: dynamic names {full!r}, and the inputs are {', '.join(names)}")
+                raise ExportError(
+                    f"program: dynamic names {full!r}, and the tensors among the arguments are "
+                    f"{', '.join(names) or 'none'}; numbers and lists of them are constants of a program, so pass "
+                    "ex.tensor(...) for what is to differ between calls"
+                )
             found[names.index(full)] = dims
     return found
 
@@ -424,7 +431,7 @@ def bind_sizes(inputs: Sequence[ProgramInput], tensors: Sequence[Any], dims: Map
                 )
     for name, size in sizes.items():
         if size < dims[name].min or (dims[name].max != math.inf and size > dims[name].max):
-            raise ShapeError(
-                f"program: the size {name} is {size}, and must be from {dims[name].min} to {dims[name].max}"
-            )
+            least, most = dims[name].min, dims[name].max
+            limits = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+            raise ShapeError(f"program: the size {name} is {size}, and must be {limits}")
     return sizes

@@ -17,7 +17,7 @@ from ..core.context import CONTEXT, no_grad, switch
 from ..core.graph import Node
 from ..core.op import Op
 from ..core.tensor import Tensor, from_array
-from ..core.types import TensorType
+from ..core.types import TensorType, bool_
 from ..dispatch.dispatcher import apply
 from ..errors import ExportError
 from ..func.tree import leaves
@@ -92,7 +92,8 @@ def users_line(error: Exception) -> str:
 
 
 def _hold(guards: Sequence[Guard], sizes: Mapping[str, int]) -> bool:
-    return all(guard.holds(sizes) for guard in guards)
+    """As far as sizes of inputs tell."""
+    return all(guard.holds(sizes) for guard in guards if guard.names() <= sizes.keys())
 
 
 class _Trial:
@@ -148,19 +149,35 @@ class _Trial:
 
     def is_needed(self, guard: Guard, known: Mapping[str, int]) -> bool:
         """Whether a decision of the library matters: it is tried at sizes where it would go the other way."""
+        if not guard.names() <= known.keys():
+            return self._is_needed_by_values(guard, known)
         others = [sizes for sizes in _around(guard, known, self._program.dims) if not guard.holds(sizes)]
         return not others or not all(self._agree(sizes) for sizes in others[:MAX_TRIES])
+
+    def _is_needed_by_values(self, guard: Guard, known: Mapping[str, int]) -> bool:
+        """The same of sizes that values decide: tried on values of few kinds, of which some decide the other way."""
+        was_tried = False
+        for sizes in (known, *_other_sizes(self._program, known)):
+            for kind in (0, 1, -1):
+                tensors = [_of_kind(t, kind) for t in self._resized(sizes)]
+                found = self._program._sizes_found(tensors)
+                if found is not None and guard.names() <= found.keys() and not guard.holds(found):
+                    was_tried = True
+                    if not self._agree_on(tensors):
+                        return True
+        return not was_tried
+
+    def _agree_on(self, tensors: list[Tensor]) -> bool:
+        made, failure = _attempt(self._program, tensors, _Patience(), guarded=False)
+        if failure is not None:  # a loop that does not end here might not end in the model either
+            return False
+        expected, refusal = _attempt_model(self._program, self._model, self._call, tensors)
+        return refusal is None and _all_same(made, expected)
 
     def _agree(self, sizes: Mapping[str, int]) -> bool:
         key = tuple(sizes.values())
         if key not in self._agrees:
-            tensors = self._resized(sizes)
-            made, failure = _attempt(self._program, tensors, _Patience(), guarded=False)
-            agrees = failure is None  # a loop that does not end here might not end in the model either
-            if agrees:
-                expected, refusal = _attempt_model(self._program, self._model, self._call, tensors)
-                agrees = refusal is None and _all_same(made, expected)
-            self._agrees[key] = agrees
+            self._agrees[key] = self._agree_on(self._resized(sizes))
         return self._agrees[key]
 
 
@@ -200,6 +217,13 @@ def _resized(tensor: Tensor, type_: TensorType, sizes: Mapping[str, int]) -> Ten
                 array = np.zeros((*array.shape[:d], 1, *array.shape[d + 1 :]), array.dtype)
             array = np.take(array, np.arange(wanted) % array.shape[d], d)
     return from_array(np.array(array, order="C"))
+
+
+def _of_kind(tensor: Tensor, kind: int) -> Tensor:
+    """Floats and bools of one value; whole numbers, which may be indices, stay as they are."""
+    if tensor.dtype is bool_:
+        return from_array(np.full(tensor.shape, kind > 0))
+    return from_array(np.full(tensor.shape, kind, tensor.dtype.numpy)) if tensor.dtype.is_floating_point else tensor
 
 
 def _offsets(n_rows: int, total: int) -> Tensor:

@@ -20,10 +20,12 @@ from ..core.op import Refuse
 from ..core.tensor import Tensor
 from ..errors import ExportError, GraphError
 from ..func.tree import leaves, rebuild
+from ..ops.control_flow import SizedOp
 from ..symbolic.sym_int import kind_of
 from .building import freeze_node
 from .calls import Dim, Nesting
 from .program import Program
+from .sized_runs import found_sizes
 from .sizes import Guard, SizeLog, at_sizes, frozen
 from .source_control import Control
 from .tracer import ProgramTracer, as_tensor
@@ -45,7 +47,7 @@ class GraphEditor:
         self.weights = dict(weights)
         self.guards: list[Guard] = []
         self.outputs: list[tuple[str, Node]] = []  # that were added
-        self._dims = dims
+        self._dims = {**dims, **{name: Dim(name) for name in sorted(found_sizes(graph))}}
         self._n_inputs = n_inputs
 
     def __iter__(self) -> Iterator[Node]:
@@ -148,7 +150,8 @@ class GraphEditor:
         """Put nodes in order, leave out what nothing needs, and check what is left."""
         outputs = [*self.graph.outputs, *(node for _, node in self.outputs)]
         for graph in _graphs(self.graph):
-            roots = outputs if graph is self.graph else graph.outputs
+            deciding = [n for n in graph if issubclass(n.op, SizedOp)]  # first: sizes of others follow from them
+            roots = [*deciding, *outputs] if graph is self.graph else graph.outputs
             inputs = graph.inputs
             graph.nodes = [*inputs, *(n for n in _ordered(roots) if n.op is not Leaf)]
         n = self._n_inputs

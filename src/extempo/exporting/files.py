@@ -12,7 +12,6 @@ from ..core.tensor import Tensor
 from ..errors import UnsupportedError
 from ..serialization.files import FileFormatError
 from ..serialization.loading import load
-from ..serialization.saving import save
 from .program import Program
 from .storage import stored_weights
 from .text import parse_program, program_text
@@ -24,6 +23,8 @@ FORMAT = "extempo program"
 
 def save_program(program: Program, f: Any) -> None:
     """Write a program to a path or a binary file."""
+    from ..serialization.saving import save  # programs that are only read do without it
+
     weights = stored_weights(program.weights, program.storage)
     save({"format": FORMAT, "program": program_text(program), "weights": weights}, f)
 
@@ -52,6 +53,8 @@ def _contents(f: Any) -> tuple[str, dict[str, Tensor]]:
         found = load(f, weights_only=True)
     except UnsupportedError as error:
         raise FileFormatError(f"load_program: it is no file of program.save: {error}") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"load_program: {str(error).removeprefix('load: ')}") from None
     name = f if isinstance(f, str) else "the file"
     if type(found) is not dict or found.get("format") != FORMAT:
         raise FileFormatError(f"load_program: {name} was not written by program.save; ex.load reads other files")

@@ -14,10 +14,11 @@ from ..core.context import CONTEXT, no_grad
 from ..core.graph import Graph, Node
 from ..core.tensor import Tensor
 from ..core.wording import counted
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, ExtempoError
 from .calls import Dim, Nesting, ProgramInput, bind_sizes, flattened, rebuilt, taken_apart, tensor_places
 from .planned_call import PlannedCall
-from .runner import MAX_BOUND, GraphRunner
+from .runner import MAX_BOUND
+from .sized_runs import SizedRunner, check_guard, found_sizes, runner_of
 from .sizes import Guard, parse_size
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Program:
         self.storage: dict[str, str] = {}  # weights that files hold as int8 or float16, and which of them
         self.report: QuantizationReport | None = None  # of `quantize`
         constants = [i for i, name in enumerate(self.weights, len(self.inputs)) if self._is_constant(name)]
-        self._runner = GraphRunner(graph, constants)
+        self._found = found_sizes(graph)  # names of sizes that values decide, while the program runs
+        self._runner = runner_of(graph, constants)
         self._known: dict[Any, dict[str, int]] = {}  # sizes by the types of inputs
         self._planned: dict[Any, PlannedCall] = {}  # by the types of inputs
         self._is_plain = list(self.arguments.values()) == [["tensor", i] for i in range(len(inputs))]
@@ -84,7 +86,7 @@ class Program:
         else:
             tensors = self._tensors(args, kwargs)
         mode = CONTEXT.get()
-        if weights is self.weights:
+        if weights is self.weights and mode.interceptor is None:  # while another program is made, sizes are symbols
             planned = self._planned.get(tuple([getattr(x, "_type", None) for x in tensors]))
             results = None if planned is None else planned.run(tensors, weights, mode)
             if planned is not None and results is not None:
@@ -98,7 +100,10 @@ class Program:
         """The input tensors of a call, in order."""
         if not kwargs and self._is_ordered and len(args) == len(self.arguments):
             flat: list[Any] = []
-            if all(flattened(part, x, flat) for part, x in zip(self.arguments.values(), args, strict=True)):
+            for part, x in zip(self.arguments.values(), args, strict=True):  # no generator: it is in every call
+                if not flattened(part, x, flat):
+                    break
+            else:
                 return flat
         names = list(self.arguments)
         if len(args) > len(names):
@@ -122,6 +127,10 @@ class Program:
     ) -> Any:
         sizes = self._sizes(tensors, guarded)
         values = [*tensors, *weights.values()] if weights is self.weights else self._values(tensors, weights)
+        if isinstance(self._runner, SizedRunner):
+            sizes = {**sizes}  # those that values decide are put in
+            late = [g for g in self.guards if guarded and not self._found.isdisjoint(g.names())]
+            return self._given(self._runner.run(values, sizes, watch, late), sizes)
         results = self._runner.run(values, sizes, watch)
         if weights is self.weights and guarded and watch is None:
             planned = PlannedCall.found(self._runner, sizes, values, len(tensors))
@@ -153,14 +162,20 @@ class Program:
         if sizes is None:
             sizes = bind_sizes(self.inputs, tensors, self.dims)
             for guard in self.guards if guarded else ():
-                if not guard.holds(sizes):
-                    told = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-                    raise ShapeError(
-                        f"program: it holds for sizes with {guard}, which the code decided at {guard.line}; got {told}"
-                        ". Export another program from an example of such sizes"
-                    )
+                if self._found.isdisjoint(guard.names()):
+                    check_guard(guard, sizes)
             if known:
                 self._known = {**self._known, key: sizes} if len(self._known) < MAX_BOUND else {key: sizes}
+        return sizes
+
+    def _sizes_found(self, tensors: Sequence[Tensor]) -> dict[str, int] | None:
+        """All sizes of a call, those that values decide included; None where it fails."""
+        try:
+            sizes = {**self._sizes(tensors, False)}
+            with no_grad():
+                self._runner.run(self._values(tensors, self.weights), sizes)
+        except ExtempoError:
+            return None
         return sizes
 
     def module(self) -> Module:
@@ -202,7 +217,9 @@ class Program:
         """The program with its weights rounded, so that its file is smaller; `report` says what that changes.
 
         kind: "int8", a quarter of the bytes, with a scale for each row of a weight, or "float16", half of them.
-        dynamic: also round what linear layers get to int8, row by row, when the program runs. examples: calls to
+        dynamic: also round what linear layers get to int8, row by row, when the program runs. Either way it computes in
+        the dtype that it had, with weights in that dtype once loaded: there is no int8 kernel, so it is not faster and
+        takes no less memory; dynamic shows what such a kernel would do to results. examples: calls to
         compare the results on, as for `ex.program`; without them, one is drawn. `report.measure()` times both, too.
 
         >>> ex.manual_seed(0)
@@ -210,7 +227,7 @@ class Program:
         >>> small = program.quantize("int8", ex.randn(100, 64))
         >>> print(str(small.report).partition("accuracy")[0].strip())
         int8: 1 of 2 weights
-        size      16,640 -> 4,608 bytes (28%)
+        size      16,640 -> 4,608 bytes in a file (28%); in memory as before
         """
         from .quantizing import quantized
 
@@ -237,14 +254,17 @@ class Program:
 
         save_program(self, f)
 
-    def to_onnx(self, f: Any, opset_version: int = 21) -> None:
+    def to_onnx(self, f: Any, opset_version: int = 21, ragged: str = "offsets") -> None:
         """Write the program as an ONNX model to a path or a binary file, with its loops and open sizes; opset 17 to 21.
+
+        A ragged argument `x` is two inputs: `x.values`, all rows end to end, and `x.offsets`, where each begins and the
+        last one ends. With `ragged="padded"` these are `x`, rows filled up to the longest, and `x.lengths`.
 
         Needs the extra `onnx`. An op without an ONNX form is an error that names it and the line that called it.
         """
         from .onnx_export.model import write_onnx
 
-        write_onnx(self, f, opset_version)
+        write_onnx(self, f, opset_version, ragged)
 
     # ---- looking at it
 

@@ -75,10 +75,8 @@ class QuantizationReport:
     def __str__(self) -> str:
         dynamic = "" if self.n_dynamic is None else f", inputs of {counted(self.n_dynamic, 'linear layer')} rounded too"
         share = self.bytes_after / max(1, self.bytes_before)
-        lines = [
-            f"{self.kind}: {self.n_stored} of {counted(self.n_weights, 'weight')}{dynamic}",
-            f"size      {self.bytes_before:,} -> {self.bytes_after:,} bytes ({share:.0%})",
-        ]
+        size = f"{self.bytes_before:,} -> {self.bytes_after:,} bytes in a file ({share:.0%}); in memory as before"
+        lines = [f"{self.kind}: {self.n_stored} of {counted(self.n_weights, 'weight')}{dynamic}", f"size      {size}"]
         if self.seconds is not None:
             before, after = self.seconds
             lines.append(f"time      {before * 1e3:.3f} -> {after * 1e3:.3f} ms a call ({after / before:.2f} of it)")

@@ -91,7 +91,7 @@ class GraphRunner:
         self._steps = self._with_drops([self._step(n) for n in graph if n.op not in (Leaf, Pick)])
         self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
         symbolic = [*(s.attrs for s in self._steps), *(v for _, v in self._constants), *(n.type for n in self.inputs)]
-        self._names = sorted(set(_names_in(symbolic)))
+        self._names = sorted(set(names_in(symbolic)))
         self._symbolic = [i for i, s in enumerate(self._steps) if is_symbolic(s.attrs)]
         self._fixed = self._fixed_steps()
         self._bound: dict[tuple[int, ...], BoundSteps] = {}
@@ -429,11 +429,12 @@ def with_draw(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*inputs[:at], seed - 2**64 if seed >= 2**63 else seed, draw, *inputs[at + 2 :])
 
 
-def _names_in(value: Any) -> list[str]:
+def names_in(value: Any) -> list[str]:
+    """The named sizes in attributes, inputs, types and graphs."""
     if isinstance(value, SizeExpr):
         return list(value.names())
     if isinstance(value, Graph):
-        return [name for node in value for part in (node.attrs, node.inputs) for name in _names_in(part)]
+        return [name for node in value for part in (node.attrs, node.inputs) for name in names_in(part)]
     if isinstance(value, tuple | list):
-        return [name for v in value for name in _names_in(v)]
-    return [name for v in value.values() for name in _names_in(v)] if isinstance(value, dict) else []
+        return [name for v in value for name in names_in(v)]
+    return [name for v in value.values() for name in names_in(v)] if isinstance(value, dict) else []

@@ -9,6 +9,7 @@ with its line; and code that must have the very number gets an error with that l
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import operator
 import sys
@@ -24,6 +25,7 @@ from ..symbolic.sym_int import at_least_0 as size_at_least_0
 
 MAX_TEXT = 2_000  # characters of one expression in a file
 MAX_SIZE = 2**62
+FOUND = "found_"  # begins the names of sizes that values decide
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
@@ -51,6 +53,7 @@ _COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_MIRRORED = str.maketrans("<>", "><")
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -296,6 +299,10 @@ class Guard(NamedTuple):
     line: str
     by_library: bool = False  # a function of Extempo decided, in the course of the call at that line
 
+    def names(self) -> set[str]:
+        """The named sizes in it."""
+        return {*self.left.names(), *self.right.names()}
+
     def holds(self, sizes: Mapping[str, int]) -> bool:
         return bool(self.holds_for(self.left.evaluate(sizes), self.right.evaluate(sizes)))
 
@@ -337,6 +344,12 @@ class SizeLog(GuardLog):
             self.symbols[name] = self._standing_for(SizeExpr.of(name), value)
         return self.symbols[name]
 
+    def found(self) -> SymInt:
+        """A size that values decide, by a new name. The value to decide by is unlike 0, 1 and sizes of examples."""
+        n = sum(name.startswith(FOUND) for name in self.symbols)
+        name = next(name for i in itertools.count(n) if (name := f"{FOUND}{i}") not in self.symbols)
+        return self.symbol(name, 1013 + 6 * n)
+
     def _standing_for(self, expression: SizeExpr, value: Any) -> Any:
         if expression.constant is not None:
             return expression.constant
@@ -369,7 +382,7 @@ class SizeLog(GuardLog):
         self.n_decided += 1
         if not self.in_rule:
             told = sign if answer else _OPPOSITE[sign]
-            guard = Guard(left, told, right, describe_where(user_line()), _library_decides())
+            guard = Guard(*_upright(left, told, right), describe_where(user_line()), _library_decides())
             known = self.guards.setdefault(str(guard), guard)
             if known.by_library and not guard.by_library:
                 self.guards[str(guard)] = guard
@@ -394,6 +407,14 @@ class SizeLog(GuardLog):
     def text(self, symbol: SymInt) -> str:
         """In messages it stands by its name."""
         return symbol.name
+
+
+def _upright(left: SizeExpr, sign: str, right: SizeExpr) -> tuple[SizeExpr, str, SizeExpr]:
+    """`n >= 1` for `-n <= -1`, which says the same to a reader."""
+    if not left.terms or not left.is_whole or not right.is_whole or any(c > 0 for _, c in left.terms):
+        return left, sign, right
+    nothing = SizeExpr.of(0)
+    return computed("-", nothing, left), sign.translate(_MIRRORED), computed("-", nothing, right)
 
 
 def _library_decides() -> bool:

@@ -13,6 +13,7 @@ import ast
 import copy
 import functools
 import inspect
+import linecache
 import sys
 import textwrap
 import types
@@ -81,9 +82,9 @@ def why_not_converted(code: types.CodeType) -> str:
 @functools.lru_cache(maxsize=1_000)
 def _converted_code(code: types.CodeType) -> types.CodeType | str:
     """The code of the rewritten function, or the reason why there is none."""
-    found = _definition(code)
+    found = definition_of(code)
     if found is None:
-        return "its source cannot be found, or has several such lambdas in one line"
+        return "its source cannot be found"
     definition, first_line = found
     for node in ast.walk(definition):
         if type(node) in _REFUSED:
@@ -101,35 +102,85 @@ def _converted_code(code: types.CodeType) -> types.CodeType | str:
         compiled = compile(module, code.co_filename, "exec")
     except (SyntaxError, RecursionError) as error:
         return f"they cannot be rewritten ({error})"
-    inner = _code_named(_code_named(compiled, "__maker__"), "__function__").replace(co_name=name)
+    inner = code_named(code_named(compiled, "__maker__"), "__function__").replace(co_name=name)
     unknown = set(inner.co_freevars) - set(names)
     return f"it reads {sorted(unknown)[0]} from around it in an unusual way" if unknown else inner
 
 
-def _code_named(code: types.CodeType, name: str) -> types.CodeType:
+def code_named(code: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
 
-def _definition(code: types.CodeType) -> tuple[ast.FunctionDef, int] | None:
+def definition_of(code: types.CodeType) -> tuple[ast.FunctionDef, int] | None:
     """The definition of a function as a tree whose lines count from `first_line`."""
     try:
-        lines, first_line = inspect.getsourcelines(code)
-        tree = _parsed("".join(lines), code.co_name == "<lambda>")
+        if code.co_name == "<lambda>":
+            return _lambda_as_function(code)
+        tree, first_line, indent = _tree_by_indent(code) or _tree_by_tokens(code)
     except (OSError, TypeError, SyntaxError, ValueError, IndentationError):
         return None
-    if code.co_name != "<lambda>":
-        found = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == code.co_name), None)
-        if found is None:
-            return None
-        found.decorator_list = []
-        return found, max(first_line, 1)
-    arguments = code.co_varnames[: code.co_argcount]
-    fitting = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and _names(n.args) == arguments]
-    if len(fitting) != 1:
+    found = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == code.co_name), None)
+    if found is None:
         return None
-    body = ast.copy_location(ast.Return(fitting[0].body), fitting[0].body)
-    made: ast.FunctionDef = ast.copy_location(_new_function("lambda_", fitting[0].args, [body]), fitting[0])
-    return made, max(first_line, 1)
+    found.decorator_list = []
+    _shift(found, indent)
+    return found, max(first_line, 1)
+
+
+def _lambda_as_function(code: types.CodeType) -> tuple[ast.FunctionDef, int] | None:
+    """A lambda as a definition: the smallest one that has all the places that its instructions come from."""
+    linecache.checkcache(code.co_filename)
+    tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    places = [p for p in code.co_positions() if None not in p and p[2] != p[3]]  # the first is where a function begins
+    fitting = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and places and _has_places(n.body, places)]
+    if not fitting:
+        return None
+    found = fitting[-1]  # `walk` goes from the outside inwards
+    body = ast.copy_location(ast.Return(found.body), found.body)
+    return ast.copy_location(_new_function("lambda_", found.args, [body]), found), 1
+
+
+def _has_places(body: ast.expr, places: list[Any]) -> bool:
+    first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    return all(first <= (line, column) and (end, end_column) <= last for line, end, column, end_column in places)
+
+
+def _tree_by_indent(code: types.CodeType) -> tuple[ast.Module, int, int] | None:
+    """The lines from `def` to the next one that is not further in, parsed, the first of them, and how far in it stands.
+
+    None where that is not the whole of it.
+
+    It takes a hundredth of what `inspect` takes, which resolves the paths of all modules.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    start = next((i for i, line in enumerate(lines) if not line.lstrip().startswith("@")), 0)
+    if not lines or not lines[start].lstrip().startswith("def "):
+        return None
+    depth = _indent(lines[start])
+    rest = enumerate(lines[start + 1 :], start + 1)
+    end = next((i for i, line in rest if line.strip() and _indent(line) <= depth), len(lines))
+    try:
+        return ast.parse(textwrap.dedent("".join(lines[:end]))), code.co_firstlineno, _indent(lines[0])
+    except SyntaxError:  # a string or a bracket goes on further out
+        return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _tree_by_tokens(code: types.CodeType) -> tuple[ast.Module, int, int]:
+    lines, first_line = inspect.getsourcelines(code)
+    return ast.parse(textwrap.dedent("".join(lines))), first_line, _indent(lines[0])
+
+
+def _shift(definition: ast.FunctionDef, n: int) -> None:
+    """Count columns from the beginning of the file's lines, so that tracebacks underline what they mean."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.expr | ast.stmt):
+            node.col_offset += n
+            node.end_col_offset = (node.end_col_offset or 0) + n
 
 
 def _new_function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
@@ -144,19 +195,6 @@ def _new_function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> 
 
 def _names(arguments: ast.arguments) -> tuple[str, ...]:
     return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
-
-
-def _parsed(text: str, is_lambda: bool) -> ast.Module:
-    text = textwrap.dedent(text)
-    if not is_lambda:
-        return ast.parse(text)
-    for end in range(len(text), 0, -1):  # the line that a lambda stands in may be the beginning of a longer statement
-        for start in (0, text.find("lambda")):
-            try:
-                return ast.parse(text[start:end].strip() if start else text[:end])
-            except SyntaxError:
-                continue
-    raise SyntaxError("no lambda")
 
 
 # ---- what statements do

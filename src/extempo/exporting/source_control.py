@@ -48,7 +48,7 @@ class Control:
         self._tracer = tracer
         self._branches = Branches(tracer)
         self._loops = Loops(tracer)
-        self._builtins = BuiltinCalls(self._traced, self.list_of)
+        self._builtins = BuiltinCalls(self._traced, self.list_of, tracer.joins_nothing)
         self._depths: dict[types.CodeType, int] = {}  # of the calls that are being traced, by their code
         self._rewritten: list[Module] = []
 

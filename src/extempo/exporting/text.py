@@ -24,15 +24,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..core.graph import Constant, Graph, Leaf, Node, Pick, node_lines, split_arguments, type_text, without_comment
-from ..core.op import REGISTRY
+from ..core.graph import Constant, Graph, Leaf, Node, Pick, node_lines, type_text
+from ..core.graph_text import GraphReader, split_arguments
 from ..core.tensor import Tensor
 from ..core.types import DTYPES, TensorType, dtype
 from ..errors import ExportError
-from ..ops.control_flow import Require
+from ..ops.control_flow import Require, SizedOp
 from ..serialization.files import FileFormatError
 from .calls import Dim, ProgramInput, tensor_places
 from .program import Program
+from .sized_runs import is_in_order
 from .sizes import Guard, SizeExpr, parse_guard, parse_size, size_from
 from .storage import restored
 
@@ -59,7 +60,7 @@ def program_text(program: Program) -> str:
         kind, end = ("input", "") if i < n_inputs else ("weight", " trainable" if name in program.trainable else "")
         end += f" stored {program.storage[name]}" if i >= n_inputs and name in program.storage else ""
         lines.append(f"{kind} {names[node]} {_name_text(name)}: {type_text(node.type)}{end}")
-    lines += node_lines(program.graph, names, "", _value_text, _short)
+    lines += node_lines(program.graph, names, "", value_text, _short)
     lines.append(f"result {json.dumps(program.results)}")
     lines += [f"output {_name_text(name)}" for name in program.outputs]
     lines += [f"state {_name_text(name)}" for name in program.state]
@@ -86,49 +87,67 @@ def _short(line: str) -> str:
     return os.path.basename(line)
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
     if isinstance(value, SizeExpr | dtype) or value is None or type(value) in (bool, int, float, str):
         return repr(value)
     if type(value) is tuple:
-        return f"({', '.join(map(_value_text, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
     if type(value) is list:
-        return f"[{', '.join(map(_value_text, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     if type(value) is dict:
-        return "{" + ", ".join(f"{_value_text(k)}: {_value_text(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{value_text(k)}: {value_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, TensorType):
-        return _value_text(str(value))
+        return value_text(str(value))
     raise ExportError(f"save: a node has an attribute of type {type(value).__name__}, which has no text")
 
 
 # ---- reading
 
 
-class _ProgramLines:
-    """The lines of a text, one after another, with their numbers for messages."""
+class _ProgramReader(GraphReader):
+    """Reads a program from a file of unknown origin: what is wrong with it is a FileFormatError with its line."""
+
+    max_depth = MAX_DEPTH
 
     def __init__(self, text: str) -> None:
+        super().__init__("")
         self._lines = text.split("\n")
-        self._at = 0
-
-    def next(self) -> str:
-        if self._at >= len(self._lines):
-            raise self.wrong("the text ends too early")
-        line = self._lines[self._at]
-        self._at += 1
-        if len(line) > MAX_LINE:
-            raise self.wrong("the line is too long")
-        return without_comment(line).strip()
-
-    def peek(self) -> str:
-        return without_comment(self._lines[self._at]).strip() if self._at < len(self._lines) else ""
 
     def wrong(self, why: str) -> FileFormatError:
-        return FileFormatError(f"load_program: line {self._at} of the program: {why}")
+        return FileFormatError(f"load_program: line {self.number} of the program: {why}")
+
+    def ended(self) -> FileFormatError:
+        return self.wrong("the text ends too early")
+
+    def next(self) -> str:
+        line = super().next()
+        if len(self._lines[self.number - 1]) > MAX_LINE:
+            raise self.wrong("the line is too long")
+        return line
+
+    def literal(self, text: str) -> Any:
+        return _literal(text)
+
+    def type(self, text: str) -> Any:
+        return parse_type(text)
+
+    def new_leaf(self, type_: Any) -> Node:
+        return Constant(Leaf, (), {}, type_, (), None)
+
+    def new_node(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], type_: Any) -> Node:
+        node = Constant(op, inputs, attrs, type_, (), None)
+        if op is Pick:
+            source, index = node.inputs[0], attrs["index"]
+            if type(source.type) is not tuple or type(index) is not int or not 0 <= index < len(source.type):
+                raise self.wrong("a result is picked that there is not")
+        if op.family == "control":
+            _check_control(node, self)
+        return node
 
 
 def parse_program(text: str, weights: Mapping[str, Tensor]) -> Program:
     """The inverse of `program_text`, with the values of the weights."""
-    lines = _ProgramLines(text)
+    lines = _ProgramReader(text)
     try:
         return _parse(lines, weights)
     except FileFormatError:
@@ -139,7 +158,7 @@ def parse_program(text: str, weights: Mapping[str, Tensor]) -> Program:
         raise lines.wrong(str(error)[:200]) from None
 
 
-def _parse(lines: _ProgramLines, weights: Mapping[str, Tensor]) -> Program:
+def _parse(lines: _ProgramReader, weights: Mapping[str, Tensor]) -> Program:
     first = re.fullmatch(r"extempo program (\d{1,6})", lines.next())
     if first is None:
         raise lines.wrong("it should begin with `extempo program` and a version")
@@ -177,7 +196,7 @@ def _parse(lines: _ProgramLines, weights: Mapping[str, Tensor]) -> Program:
             given[name] = weight
             trainable += [name] if is_trainable else []
             storage.update({name: kind} if kind else {})
-    nodes, outputs = _nodes(lines, named, 0)
+    nodes, outputs = lines.nodes(named)
     results = _checked_nesting(json.loads(_after(lines, "result ")), lines)
     names: dict[str, list[str]] = {"output": [], "state": []}
     while lines.peek():
@@ -192,7 +211,7 @@ def _parse(lines: _ProgramLines, weights: Mapping[str, Tensor]) -> Program:
     return program
 
 
-def _leaf_line(rest: str, lines: _ProgramLines) -> tuple[str, str, TensorType, bool, str]:
+def _leaf_line(rest: str, lines: _ProgramReader) -> tuple[str, str, TensorType, bool, str]:
     reference, _, named = rest.partition(" ")
     name, end = _read_name(named)
     found = re.fullmatch(r": (\w+\[.*?\])( trainable)?(?: stored (int8|float16))?", end)
@@ -204,66 +223,28 @@ def _leaf_line(rest: str, lines: _ProgramLines) -> tuple[str, str, TensorType, b
     return reference, name, type_, found[2] is not None, found[3] or ""
 
 
-def _after(lines: _ProgramLines, beginning: str) -> str:
+def _after(lines: _ProgramReader, beginning: str) -> str:
     line = lines.next()
     if not line.startswith(beginning):
         raise lines.wrong(f"expected a line that begins with {beginning.strip()!r}")
     return line[len(beginning) :]
 
 
-def _nodes(lines: _ProgramLines, named: dict[str, Node], depth: int) -> tuple[list[Node], list[Node]]:
-    """Nodes up to the `return` of their graph, and what it returns."""
-    if depth > MAX_DEPTH:
-        raise lines.wrong("graphs are nested too deep")
-    nodes: list[Node] = []
-    while True:
-        line = lines.next()
-        if line == "return" or line.startswith("return "):
-            return nodes, [_named(named, name, lines) for name in line[7:].split(", ") if name]
-        found = re.fullmatch(r"(%\d+) = (\w+)\((.*)\) : (.*)", line)
-        if found is None:
-            raise lines.wrong("expected a node, `%2 = op(%0, %1) : f32[3]`, or `return`")
-        node = _node(found[2], found[3], found[4], named, lines, depth)
-        named[found[1]] = node
-        nodes.append(node)
-
-
-def _node(op_name: str, text: str, type_: str, named: dict[str, Node], lines: _ProgramLines, depth: int) -> Node:
-    op = REGISTRY.get(op_name)
-    if op is None or op is Leaf:
-        raise lines.wrong(f"there is no op {op_name!r}; was the file written by a newer Extempo?")
-    inputs, attrs = _arguments(text, named, lines)
-    while found := re.fullmatch(r"(\w+)\((.*)\) \{", lines.peek()):
-        lines.next()
-        own: dict[str, Node] = {}
-        for part in split_arguments(found[2]):
-            reference, _, argument_type = part.partition(": ")
-            own[reference] = Constant(Leaf, (), {}, parse_type(argument_type), (), None)
-        arguments = list(own.values())
-        inner, outputs = _nodes(lines, own, depth + 1)
-        if lines.next() != "}":
-            raise lines.wrong("expected the end of a graph, `}`")
-        attrs[found[1]] = Graph([*arguments, *inner], outputs)
-    node = Constant(op, tuple(inputs), attrs, parse_type(type_), (), None)
-    if op is Pick:
-        source, index = node.inputs[0], attrs["index"]
-        if type(source.type) is not tuple or type(index) is not int or not 0 <= index < len(source.type):
-            raise lines.wrong("a result is picked that there is not")
-    if op.family == "control":
-        _check_control(node, lines)
-    return node
-
-
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _check_control(node: Node, lines: _ProgramLines) -> None:
+def _check_control(node: Node, lines: _ProgramReader) -> None:
     """The graphs of a control node take what it is given, and give what it gives."""
     if node.op is Require:
         messages = node.attrs.get("messages")
         if type(messages) is not tuple or len(messages) != len(node.inputs) - 1 or not all(map(_is_text, messages)):
             raise lines.wrong("a condition has no message")
+        return
+    if issubclass(node.op, SizedOp):
+        shape = node.type.shape if isinstance(node.type, TensorType) else ()
+        if len(node.inputs) != 1 or set(node.attrs) != {"size"} or shape[:1] != (node.attrs["size"],):
+            raise lines.wrong("a size that values decide does not fit its node")
         return
     graphs = {k: v for k, v in node.attrs.items() if isinstance(v, Graph)}
     wanted = {"cond": {"true_graph", "false_graph"}, "while_loop": {"cond_graph", "body_graph"}}
@@ -280,26 +261,6 @@ def _check_control(node: Node, lines: _ProgramLines) -> None:
         fits = fits and counts[0] == n_results
     if not fits:
         raise lines.wrong(f"the graphs of {node.op.name} do not fit its inputs and results")
-
-
-def _named(named: dict[str, Node], name: str, lines: _ProgramLines) -> Node:
-    if name not in named:
-        raise lines.wrong(f"{name[:40]} is used, and no line above defines it")
-    return named[name]
-
-
-def _arguments(text: str, named: dict[str, Node], lines: _ProgramLines) -> tuple[list[Any], dict[str, Any]]:
-    inputs: list[Any] = []
-    attrs: dict[str, Any] = {}
-    for part in split_arguments(text):
-        key = re.match(r"([A-Za-z_]\w*)=(?!=)", part)
-        if part.startswith("%"):
-            inputs.append(_named(named, part, lines))
-        elif key:
-            attrs[key[1]] = _literal(part[key.end() :])
-        else:
-            inputs.append(_literal(part))
-    return inputs, attrs
 
 
 def _literal(text: str) -> Any:
@@ -349,7 +310,7 @@ _NESTINGS = {"tensor": int, "size": str, "tuple": list, "list": list, "dict": li
 _RAGGED = ["tensor", "tensor", "value"]  # values, offsets and the ragged dimension
 
 
-def _checked_nesting(nesting: Any, lines: _ProgramLines, depth: int = 0) -> Any:
+def _checked_nesting(nesting: Any, lines: _ProgramReader, depth: int = 0) -> Any:
     """A nesting in the form that `calls.nest` makes."""
     if type(nesting) is not list or len(nesting) != 2 or depth > MAX_DEPTH:
         raise lines.wrong("the nesting of an argument or result is not in the right form")
@@ -385,7 +346,7 @@ def _is_input_size(size: Any) -> bool:
     return is_name and (not rest or (len(rest) == 1 and not rest[0][0] and type(rest[0][1]) is int))
 
 
-def _check(program: Program, lines: _ProgramLines) -> None:
+def _check(program: Program, lines: _ProgramReader) -> None:
     """Parts of a program that refer to one another fit together."""
     taken = sorted(i for nesting in program.arguments.values() for i in tensor_places(nesting))
     given = sorted(tensor_places(program.results))
@@ -400,7 +361,9 @@ def _check(program: Program, lines: _ProgramLines) -> None:
         raise lines.wrong("a size of an input is more than a name and a number")
     bound = {n for spec in program.inputs for n in _names_of(spec.type)}
     used = {n for node in program.graph.inputs for n in _names_of(node.type)}
-    used |= {n for guard in program.guards for side in (guard.left, guard.right) for n in side.names()}
+    used |= {n for guard in program.guards for n in guard.names() - program._found}
     used |= set(program._runner._names)
+    if not bound.isdisjoint(program._found) or not is_in_order(program.graph):
+        raise lines.wrong("a size that values decide is used before it is known, or is another one's")
     if not used <= bound or not bound <= set(program.dims):
         raise lines.wrong("a size is used that no input has")

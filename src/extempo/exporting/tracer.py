@@ -24,7 +24,7 @@ from ..dispatch.dispatcher import apply, as_input
 from ..dispatch.inplace import check_fits
 from ..errors import ExportError
 from ..func.tree import leaves, rebuild
-from ..ops.control_flow import Cond, ControlOp, Map, Scan, WhileLoop
+from ..ops.control_flow import Cond, ControlOp, Counted, Map, Places, Scan, SizedOp, WhileLoop
 from ..ops.view import write_through
 from ..symbolic.sym_int import SymInt, depends, kind_of
 from .control_flow import check_same
@@ -90,9 +90,15 @@ class OutsideWrite(ExportError):
 class ProgramTracer:
     """An interceptor that links a node for every op and never runs a kernel."""
 
-    def __init__(self, log: SizeLog, state: dict[int, str]) -> None:
-        """state: names of the model's parameters and buffers by the ids of their tensors."""
+    joins_nothing = True  # a list without elements, at some sizes, is stacked to a tensor without rows
+
+    def __init__(self, log: SizeLog, state: dict[int, str], names_sizes: bool = False) -> None:
+        """state: names of the model's parameters and buffers by the ids of their tensors.
+
+        names_sizes: sizes that values decide get a name; otherwise they are an error.
+        """
         self.log = log
+        self.names_sizes = names_sizes
         self.captured: dict[Node, Tensor] = {}
         self.written: dict[int, Written] = {}  # tensors from outside that were written in place
         self.required: list[tuple[Node, str]] = []  # conditions of values, and what to say if one does not hold
@@ -101,6 +107,7 @@ class ProgramTracer:
         self._views: dict[int, TracedView] = {}
         self._versions: dict[int, tuple[Tensor, int]] = {}  # of symbolic tensors that were written
         self._outside = CONTEXT.get()
+        self._places: list[Node] = []  # that decide sizes by values: equal values decide one size
         self._scopes: list[OpenScope] = []
 
     # ---- values
@@ -230,10 +237,38 @@ class ProgramTracer:
         where = user_line()
         raise ExportError(
             f"{describe_where(where)}: how large this result is depends on the values of {value._type} (a mask as an "
-            "index, nonzero, masked_select, unique, repeat_interleave), and the tensors of a program have sizes that "
-            "follow from those of its inputs; use ex.where, multiply by the mask, or ex.nonzero_static with a size, or "
-            "pass static= with the argument that it comes from"
+            "index, nonzero, masked_select, unique, repeat_interleave), which a program can follow outside of its "
+            "branches and loops only; compute it before them, use ex.where, multiply by the mask, or use "
+            "ex.nonzero_static with a size, or pass static= with the argument that it comes from"
         )
+
+    def places(self, value: Tensor) -> Tensor:
+        """A row of indices for each element that is not 0; how many there are, is a size with a name of its own."""
+        return self._sized(Places, value, (len(value._type.shape),))
+
+    def counted_by(self, n: Tensor) -> Tensor:
+        """0, 1, ..., n - 1."""
+        return self._sized(Counted, n, ())
+
+    def _sized(self, op: type[SizedOp], value: Tensor, more: tuple[int, ...]) -> Tensor:
+        if self._scopes:
+            self.read_for_size(value)
+        node = self.node_of(value)
+        for known in self._places:
+            if known.op is op and _alike(known.inputs[0], node):
+                return symbol(known.type, known, self)
+        size: Any = self.log.found()
+        type_ = TensorType((size, *more), int64)
+        self._places.append(Constant(op, (node,), {"size": size}, type_, (), user_line()))
+        return symbol(type_, self._places[-1], self)
+
+    def deciding(self, outputs: list[Node]) -> list[Node]:
+        """The nodes that decide sizes which are used on the way to these: as sizes only, their rows may not be."""
+        numbers = [[n.attrs, n.type, *(i for i in n.inputs if not isinstance(i, Node))] for n in Graph.reach(outputs)]
+        text = f"{numbers} {list(self.log.guards)}"
+        found = [n for n in self._places if str(n.attrs["size"]) in text]
+        more = [n for n in found if n not in outputs]
+        return self.deciding([*outputs, *more]) if more else [n for n in outputs if n in self._places]
 
     @property
     def n_scopes(self) -> int:
@@ -484,6 +519,17 @@ def _why_not(where: Where | None) -> str:
         names.add(frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment] # None ends the loop
     return "" if where is None or not names & {"__bool__", "__index__"} else why_not_converted(where[0])
+
+
+def _alike(a: Any, b: Any, depth: int = 12) -> bool:
+    """Whether two nodes surely have the same values: the same ops of the same nodes."""
+    if a is b or not (isinstance(a, Node) and isinstance(b, Node)):
+        return a is b or (type(a) is type(b) and type(a) in (int, float, bool) and a == b)
+    if a.op is not b.op or not depth or a.op is Leaf or a.op.family == "random" or issubclass(a.op, ControlOp):
+        return False
+    if a.type != b.type or repr(a.attrs) != repr(b.attrs) or len(a.inputs) != len(b.inputs):
+        return False
+    return all(_alike(x, y, depth - 1) for x, y in zip(a.inputs, b.inputs, strict=True))
 
 
 # ---- structures of results

@@ -19,15 +19,22 @@ classes are rebuilt only by the rule in `class_rule.py` or if `safe_globals` lis
     torch_archive.py    the second: PyTorch's zip files
     torch_names.py      what the names in a pickle of PyTorch mean here; the rest is refused
     pickle_machine.py   the opcodes of pickle, interpreted without importing or calling anything by name
+
+Each is loaded when it is first asked for: a program's file has no classes in it, and is read without their rooms.
 """
 
 from __future__ import annotations
 
-from ..core.absent_names import explain_absent
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..core.absent_names import module_getattr
 from .files import FILE_LIKE, FileFormatError
-from .loading import MAP_LOCATION, load
-from .safe_names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
-from .saving import DEFAULT_PROTOCOL, save
+
+if TYPE_CHECKING:
+    from .loading import MAP_LOCATION, load
+    from .safe_names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+    from .saving import DEFAULT_PROTOCOL, save
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -42,4 +49,18 @@ __all__ = [
     "save",
 ]
 
-explain_absent(__name__)
+_SAFE = ("add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals")
+_HOMES = {
+    **dict.fromkeys(("MAP_LOCATION", "load"), "loading"),
+    **dict.fromkeys(_SAFE, "safe_names"),
+    **dict.fromkeys(("DEFAULT_PROTOCOL", "save"), "saving"),
+}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+    _absent = module_getattr(__name__)
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            return _absent(name)
+        found = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        return found

@@ -22,6 +22,9 @@ from ..core.types import count
 from ..errors import UnsupportedError
 from .files import FileFormatError, Reader
 
+VERSION = 2  # 1 had no entries
+KEY = "extempo"  # of the metadata: the description
+KEY_CHECKSUM = "extempo.crc32"  # of the metadata: the checksum of the description
 LIMIT = 100_000_000  # bytes of header; the format's own reader has the same limit
 ALIGNMENT = 64
 MAX_DIMENSIONS = 64  # NumPy's own limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +12,20 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import bool_, from_numpy_dtype
 from ..errors import DtypeError, UnsupportedError
-from ..nn.parameter import Parameter
 from ..ops import from_numpy
-from .decoding import decode
 from .files import FileFormatError, Reader, checksum, reading
-from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian, type_checksum
+from .header import (
+    KEY,
+    KEY_CHECKSUM,
+    NUMPY_DTYPES,
+    VERSION,
+    Entry,
+    parse_json,
+    read_header,
+    require_little_endian,
+    type_checksum,
+)
 from .memory import Booleans, Window, fits, tensor_at
-from .saving import KEY, KEY_CHECKSUM, VERSION
-from .torch_archive import load_archive
 
 _RESAVE = "open it with PyTorch and save it again: torch.save(torch.load(path), path)"
 _PICKLE_ARGS = {"encoding", "errors", "fix_imports", "buffers"}  # of pickle.load, which is not called
@@ -82,6 +89,8 @@ def load(
                 f"load: {reader.name} has nothing to read; a file object that was written to needs seek(0)"
             )
         if reader.bytes(0, min(4, reader.size)) == b"PK\x03\x04":
+            from .torch_archive import load_archive  # only these files need it, and the layers that it makes
+
             return load_archive(reader)
         _refuse_foreign(reader)
         return _load_safetensors(reader)
@@ -140,9 +149,39 @@ def _load_safetensors(reader: Reader) -> Any:
         raise reader.damaged("its description is not complete")
     memory = Memory(entries, checksums, reader)
     try:
-        return decode(description["structure"], [memory.restore(row) for row in rows], description.get("entries", []))
+        return _decoded(description["structure"], [memory.restore(row) for row in rows], description.get("entries", []))
     except FileFormatError as error:
         raise error if str(error).startswith("load: ") else reader.damaged(str(error)) from None
+
+
+def _decoded(structure: Any, objects: list[Any], entries: Any) -> Any:
+    """What a description says. Of dicts, lists, texts, numbers and tensors alone without the rooms of classes.
+
+    Those take longer to import than such a file, a state dict or a program, takes to read.
+    """
+    if entries == []:
+        with contextlib.suppress(_NotPlainError):
+            return _plain(structure, objects)
+    from .decoding import decode
+
+    return decode(structure, objects, entries)
+
+
+class _NotPlainError(Exception):
+    """There is more in it than plain values."""
+
+
+def _plain(node: Any, objects: list[Any]) -> Any:
+    if type(node) is list:
+        return [_plain(part, objects) for part in node]
+    if type(node) is not dict:
+        return node
+    if "$" not in node:
+        return {key: _plain(part, objects) for key, part in node.items()}
+    number = node.get("number")
+    if node["$"] != "object" or type(number) is not int or not 0 <= number < len(objects):
+        raise _NotPlainError
+    return objects[number]
 
 
 class Memory:
@@ -170,6 +209,8 @@ class Memory:
         tensor = memory.detach() if window is None else self._windowed(memory, row, window)
         requires_grad = bool(row.get("requires_grad")) and tensor.dtype.is_floating_point
         if kind == "parameter":
+            from ..nn.parameter import Parameter  # which brings all of nn
+
             return Parameter(tensor, requires_grad)
         return tensor.requires_grad_() if requires_grad else tensor
 

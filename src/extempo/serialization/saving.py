@@ -13,13 +13,10 @@ from ..core.tensor import Tensor
 from ..errors import ExtempoError
 from ..nn.parameter import Buffer, Parameter, UninitializedParameter
 from .files import checksum, writing
-from .header import CODES, header_bytes, require_little_endian, type_checksum
+from .header import CODES, KEY, KEY_CHECKSUM, VERSION, header_bytes, require_little_endian, type_checksum
 from .memory import Place, store, unique
 from .structure import Encoder, encoded, tensor_name
 
-VERSION = 2  # 1 had no entries
-KEY = "extempo"  # of the metadata: the description
-KEY_CHECKSUM = "extempo.crc32"  # of the metadata: the checksum of the description
 DEFAULT_PROTOCOL = 2  # the `pickle_protocol` that PyTorch takes; it changes nothing here
 _CHUNK = 1 << 22  # bytes written at a time
 

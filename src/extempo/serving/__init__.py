@@ -4,6 +4,7 @@
     arrow_bodies  Arrow streams in and out, a row for each sample
     bodies        requests in JSON, npz and Arrow as arrays for a program, and its results as such again
     runners       what runs samples: an open run that samples join and leave, or one call after another
+    paces         what a sample takes alone and among others, and hence how it runs
     engine        the thread that runs all models: queues, gathering, deadlines
     models        programs by name and version; reloading
     metrics       counts and times as Prometheus reads them

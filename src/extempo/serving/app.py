@@ -48,6 +48,7 @@ _OF_INPUTS = (
     *(ShapeError, DtypeError, ArgumentError, IndexRangeError),
     *(NumericalError, ExportError, UnsupportedError),
 )
+_OF_FORMS = "application/x-www-form-urlencoded"
 _LARGE = 1 << 18  # bytes of a body from which on it is read in a thread, so that others are answered meanwhile
 
 
@@ -216,7 +217,8 @@ def _media(text: str) -> str:
     found = SYNONYMS.get(media)
     if found is None:
         known = ", ".join(dict.fromkeys(SYNONYMS.values()))
-        raise BadRequest(415, f"expected a body of type {known}, got {media[:100]!r}")
+        hint = "; curl says so unless it is told -H 'Content-Type: application/json'" if media == _OF_FORMS else ""
+        raise BadRequest(415, f"expected a body of type {known}, got {media[:100]!r}{hint}")
     return found
 
 
@@ -241,7 +243,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = {
         404: "there is nothing here; POST to /predict, or GET /openapi.json for what there is",
-        405: f"{request.method[:20]} is not possible here",
+        405: f"{request.method[:20]} is not possible here, {(error.headers or {}).get('Allow', 'POST')} is",
     }.get(error.status_code, error.detail)
     message = {"error": {"status": error.status_code, "message": text}}
     return Response(json.dumps(message), error.status_code, dict(error.headers or {}), "application/json")

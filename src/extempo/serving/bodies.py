@@ -8,6 +8,7 @@ for compressed npz members, whose sizes are limited before they are unpacked.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import zipfile
@@ -188,11 +189,8 @@ def _read_npz(body: bytes, most: int) -> Sample:
 
 
 def _read_npy(data: bytes) -> Array:
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(file)
-    rest = len(data) - file.tell()
+    shape, fortran, dtype, start = _npy_header(data[: _header_bytes(data)])
+    rest = len(data) - start
     count = 1
     for size in shape:
         count *= size
@@ -200,8 +198,23 @@ def _read_npy(data: bytes) -> Array:
         raise ValueError(f"an array has elements of type {dtype}; expected numbers")
     if count * dtype.itemsize != rest or any(size < 0 for size in shape):
         raise ValueError(f"an array of shape {shape} and type {dtype} has {rest} bytes")
-    array = np.frombuffer(data, dtype, count, file.tell())
+    array = np.frombuffer(data, dtype, count, start)
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _header_bytes(data: bytes) -> int:
+    """Where an array's header ends: after its magic, version and length, which version 1 has in two bytes."""
+    n_length = 2 if data[6:7] == b"\x01" else 4
+    return 8 + n_length + int.from_bytes(data[8 : 8 + n_length], "little")
+
+
+@functools.lru_cache(maxsize=256)
+def _npy_header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether it is in Fortran's order, dtype, and where numbers begin. NumPy parses it as Python's text."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return (*read(file), file.tell())
 
 
 # ---- answers

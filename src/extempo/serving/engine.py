@@ -4,8 +4,8 @@
 
 While samples of a model run, new ones join with its next step, without waiting. Where a step takes long, a batch waits
 a little longer while others keep coming: those who were just answered ask again, and a fuller batch takes less time for
-each. Models take turns, a step each. One thread, because a step uses all cores by itself, and greenlets belong to a
-thread.
+each. Where a model is quicker with its samples one by one (`paces`), nobody waits. Models take turns, a step each. One
+thread, because a step uses all cores by itself, and greenlets belong to a thread.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Engine:
             return None if lane.is_idle else 0.0
         if not lane.waiting:
             return None
-        if len(lane.waiting) >= self.limits.max_batch:
+        if len(lane.waiting) >= self.limits.max_batch or not lane.runner.gathers:
             return 0.0
         first, last, wait = lane.waiting[0].arrived, lane.waiting[-1].arrived, self.limits.max_wait
         longest = max(first, lane.stepped_at) + _SHARE * lane.step_seconds
@@ -171,11 +171,10 @@ class Engine:
         for ticket in [t for t in tickets if t.deadline < now]:
             ticket.fail(_late(ticket))
         joining = [t for t in tickets if t.deadline >= now and not t.future.cancelled()]
-        n_together = len(lane.runner.running) + len(joining)
+        lane.runner.start(joining)
+        n_together = lane.runner.step()
         if n_together:
             self._metrics.batches.observe(n_together, lane.name)
-        lane.runner.start(joining)
-        lane.runner.step()
         lane.stepped_at = time.monotonic()
         lane.step_seconds = lane.stepped_at - now
         self._metrics.steps.observe(lane.step_seconds, lane.name)

@@ -77,7 +77,7 @@ class Gate:
     def _check(self, scope: MutableMapping[str, Any]) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._hosts is not None and _name_of(host) not in self._hosts:
+        if self._hosts is not None and name_of(host) not in self._hosts:
             raise BadRequest(421, f"this server is called {' or '.join(self._hosts)}, not {host[:100]!r}")
         origin = headers.get(b"origin")
         is_own = origin is None or urlsplit(origin.decode("latin-1")).netloc == host
@@ -105,7 +105,7 @@ def _matches(header: bytes, token: bytes) -> bool:
     return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
-def _name_of(host: str) -> str:
+def name_of(host: str) -> str:
     """`localhost` of `localhost:8000`, `::1` of `[::1]:8000`."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()

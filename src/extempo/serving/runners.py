@@ -1,6 +1,7 @@
 """What runs the samples of one model: a `Runner` takes tickets, and its `step` settles those that are done.
 
     OpenRunner   continuous batching: samples join a run that goes on, and leave when they are done (`OpenRun`)
+                 (where a model is quicker with its samples one by one, they are called so)
     OneByOne     one call after another
 
 A ticket is one sample on its way: its tensors, and a future for its results by name.
@@ -9,6 +10,7 @@ A ticket is one sample on its way: its tensors, and a future for its results by 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
@@ -20,6 +22,7 @@ from ..core.tensor import Tensor
 from ..exporting.program import Program
 from ..func.tree import leaves
 from ..ops.control_flow import WhileLoop
+from .paces import Paces
 
 Function = Callable[[list[Tensor]], list[Tensor]]  # from the inputs of one sample to its results
 
@@ -53,11 +56,15 @@ class Runner(Protocol):
 
     running: list[Ticket]  # that have started and are not done
 
+    @property
+    def gathers(self) -> bool:
+        """Whether samples gain by waiting for others."""
+
     def start(self, tickets: list[Ticket]) -> None:
         """Take these along from the next step on."""
 
-    def step(self) -> None:
-        """Go on; tickets that are done get their results, and are no longer running."""
+    def step(self) -> int:
+        """Go on; tickets that are done get their results, and are no longer running. How many went on together."""
 
     def end(self, ticket: Ticket, error: Exception) -> None:
         """A running ticket is not to go on."""
@@ -90,6 +97,8 @@ def may_go_on_for_ever(program: Program) -> bool:
 class OneByOne:
     """One call after another."""
 
+    gathers = False
+
     def __init__(self, function: Function) -> None:
         self._function = function
         self.running: list[Ticket] = []
@@ -97,9 +106,11 @@ class OneByOne:
     def start(self, tickets: list[Ticket]) -> None:
         self.running += tickets
 
-    def step(self) -> None:
-        if self.running:
-            run_alone(self._function, self.running.pop(0))
+    def step(self) -> int:
+        if not self.running:
+            return 0
+        run_alone(self._function, self.running.pop(0))
+        return 1
 
     def end(self, ticket: Ticket, error: Exception) -> None:
         self.running.remove(ticket)
@@ -110,28 +121,53 @@ class OneByOne:
 
 
 class OpenRunner:
-    """Samples of any size in a run that stays open; one that is alone is called as it is, which takes less time."""
+    """Samples of any size in a run that stays open, or one by one where that takes less time."""
 
     def __init__(self, function: Function, most: int, calls_alone: bool = True) -> None:
         """`calls_alone`: not for programs whose values decide how long they run, which others can join."""
         self._function = function
         self._most = most
-        self._calls_alone = calls_alone
+        self._paces = Paces() if calls_alone else None
         self._run = OpenRun(function, most)
+        self._run_seconds = 0.0  # what the run has taken since its first sample came
+        self._n_run = 0  # samples that it was given since
+        self._waiting: deque[Ticket] = deque()  # that run, for others, but have not begun
         self._futures: dict[Ticket, Future[list[Tensor]]] = {}
         self.running: list[Ticket] = []
 
-    def start(self, tickets: list[Ticket]) -> None:
-        if self._calls_alone and len(tickets) == 1 and not self.running:
-            run_alone(self._function, tickets[0])
-            return
-        for ticket in tickets:
-            self._futures[ticket] = self._run.submit(ticket.tensors)
-            self.running.append(ticket)
+    @property
+    def gathers(self) -> bool:
+        return self._paces is None or self._paces.may_gain
 
-    def step(self) -> None:
+    def start(self, tickets: list[Ticket]) -> None:
+        self._waiting += tickets
+        self.running += tickets
+
+    def step(self) -> int:
         if not self.running:
-            return
+            return 0
+        began = time.thread_time()  # not the clock's: the thread of HTTP may have the GIL meanwhile
+        if self._paces is not None and not self._futures and self._paces.is_next_alone(len(self._waiting)):
+            ticket = self._waiting.popleft()
+            self.running.remove(ticket)
+            run_alone(self._function, ticket)
+            self._paces.note(1, time.thread_time() - began)
+            return 1
+        n_together = len(self.running)
+        self._go_on()
+        self._run_seconds += time.thread_time() - began
+        if not self._futures:
+            if self._paces is not None and self._n_run:
+                self._paces.note(self._n_run, self._run_seconds)
+            self._run_seconds, self._n_run = 0.0, 0
+        return n_together
+
+    def _go_on(self) -> None:
+        """One step of the run, with all that wait."""
+        self._n_run += len(self._waiting)
+        while self._waiting:
+            ticket = self._waiting.popleft()
+            self._futures[ticket] = self._run.submit(ticket.tensors)
         try:
             self._run.step()
         except Exception as error:  # of the run itself: those of samples are in their futures
@@ -145,11 +181,12 @@ class OpenRunner:
         self._settle()
 
     def end(self, ticket: Ticket, error: Exception) -> None:
-        future = self._futures[ticket]
-        if not future.cancel():
+        future = self._futures.pop(ticket, None)
+        if future is None:
+            self._waiting.remove(ticket)
+        elif not future.cancel():
             self._run.end(future, error)
         ticket.fail(error)
-        del self._futures[ticket]
         self.running.remove(ticket)
 
     def close(self) -> None:
@@ -157,7 +194,7 @@ class OpenRunner:
         self._settle()
 
     def _settle(self) -> None:
-        done = [ticket for ticket in self.running if self._futures[ticket].done()]
+        done = [ticket for ticket, future in self._futures.items() if future.done()]
         if not done:
             return
         for ticket in done:
@@ -167,7 +204,7 @@ class OpenRunner:
                 ticket.fail(error)
             else:
                 ticket.give(future.result())
-        self.running = [ticket for ticket in self.running if ticket in self._futures]
+        self.running = [*self._futures, *self._waiting]
 
 
 def run_alone(function: Function, ticket: Ticket) -> None:

@@ -6,6 +6,7 @@ at once. SIGHUP reloads the models. starlette and uvicorn are imported here, ins
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -90,6 +91,7 @@ def make_server(service: Service) -> Any:
         lifespan="on",
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # who asks makes no difference here
         backlog=BACKLOG,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.body_timeout)),
@@ -119,6 +121,16 @@ def serve(
     if not is_loopback(host) and token is None:
         log(f"Everybody who reaches {host} can use these models: set a token, or listen on 127.0.0.1.")
     log(f"Serving on http://{shown}:{listening.getsockname()[1]}  (Ctrl-C ends)")
+    run_server(server, listening)
+
+
+def run_server(server: Any, listening: socket.socket) -> None:
+    """Serve until the end; the process is the server's own.
+
+    What is there now stays: the collector need not look through it again and again, a tenth of a short request's time.
+    """
+    gc.collect()
+    gc.freeze()
     server.run(sockets=[listening])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+import pytest
 
 import extempo as ex
 
-from .agreement import Exported, agree_on_many, normal
+from .agreement import Exported, agree_on_many, normal, onnxruntime
 
 
 def test_a_branch_is_an_if():
@@ -60,3 +63,33 @@ def test_a_loop_inside_a_loop_with_a_branch():
     rng = np.random.default_rng(0)
     for n, m in ((0, 2), (1, 0), (1, 1), (5, 3)):
         exported.agree(normal(rng, n, m))
+
+
+def written(src):
+    """Numbers of a vector set one by one, at places that a loop counts."""
+    out, i = ex.full((6,), -1.0), ex.tensor(0)
+    while i < 6 and i < src.shape[0]:
+        out[i] = src[i] * 2
+        i = i + 1
+    return out
+
+
+def rows_set_first(words):
+    h = ex.zeros(2 * words.shape[0] + 1, 3)
+    h[: words.shape[0]] = words
+    return h
+
+
+@pytest.mark.parametrize("fn", [written, rows_set_first])
+def test_what_is_written_at_open_places_is_right_for_no_and_for_one(fn):
+    example = ex.randn(4) if fn is written else ex.randn(4, 3)
+    name = "src" if fn is written else "words"
+    program = ex.program(fn, example, dynamic={name: {0: "n"}})
+    assert not program.guards
+    file = io.BytesIO()
+    program.to_onnx(file)
+    session = onnxruntime.InferenceSession(file.getvalue())
+    for n in (0, 1, 2, 5, 9):
+        x = ex.randn(n, *example.shape[1:])
+        assert ex.equal(program(x), fn(x))
+        np.testing.assert_allclose(session.run(None, {name: x.numpy()})[0], fn(x).numpy(), 1e-6)

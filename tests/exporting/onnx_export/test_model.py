@@ -96,3 +96,37 @@ def test_weights_beyond_what_one_file_holds_go_beside_it(tmp_path, monkeypatch):
     np.testing.assert_allclose(
         session.run(None, {"input": x.numpy()})[0], model(x).detach().numpy(), rtol=1e-4, atol=1e-6
     )
+
+
+class WithBuffers(nn.Module):
+    """A weight, a buffer, and constants of the code."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 2)
+        self.register_buffer("shift", ex.tensor([0.5, -0.5]))
+
+    def forward(self, x):
+        return self.inner(x) + self.shift + ex.tensor([1.0, 2.0]) * 3.0
+
+
+def test_constants_and_buffers_come_back_as_what_they_were(tmp_path):
+    model = WithBuffers().eval()
+    program = ex.program(model, ex.randn(2, 3), dynamic={"x": {0: "n"}})
+    program.to_onnx(str(tmp_path / "m.onnx"))
+    held = onnx.load(str(tmp_path / "m.onnx"))
+    assert {i.name for i in held.graph.initializer} == {"inner.weight", "inner.bias", "shift"}
+    again = ex.from_onnx(str(tmp_path / "m.onnx"))
+    assert {name for name, _ in again.named_parameters()} == {"inner.weight", "inner.bias"}
+    assert "shift" in dict(again.named_buffers())
+    x = ex.randn(5, 3)
+    assert ex.allclose(again(x), model(x), atol=1e-6)
+
+
+def test_a_condition_of_values_is_said_in_the_file_that_cannot_check_it():
+    def fn(x):
+        assert x.sum() > 0, "the sum must be positive"
+        return x * 2
+
+    made = whole.onnx_model(ex.program(fn, ex.ones(3)), 21)
+    assert "the sum must be positive" in {p.key: p.value for p in made.metadata_props}["conditions"]

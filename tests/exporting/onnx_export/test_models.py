@@ -322,7 +322,7 @@ def test_a_network_with_early_exits():
 
 
 class RaggedClassifier(nn.Module):
-    """Sequences of different lengths end to end, and those lengths: programs take no ragged tensors yet."""
+    """Sequences of different lengths end to end, and those lengths, as a model without ragged tensors has them."""
 
     def __init__(self, n_words=20, dim=8):
         super().__init__()

@@ -7,6 +7,7 @@
     kernels      "kernel": an op's NumPy kernel run on symbols that note what it computes
     control      cond, while_loop, scan and map as If and Loop
     recurrent    LSTM, GRU and RNN as ONNX's own operators
+    padded_rows  ragged inputs and outputs as padded rows and lengths
     model        program.to_onnx: the whole model, checked and written
 
 The packages `onnx` and `onnxruntime` are the extra `onnx`; the first is loaded when a model is made.

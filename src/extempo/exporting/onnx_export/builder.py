@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.types import TensorType, bool_, dtype, float32, int32, int64
+from ...core.types import TensorType, bool_, dtype, float32, float64, int32, int64
 from ...core.types import as_dtype as to_dtype
 from ...errors import ExportError
 from ..calls import named_size
-from ..sizes import Opaque, SizeExpr, computed
+from ..sizes import FUNCTIONS, Opaque, SizeExpr, computed
 
 _TRUTHS = frozenset(
     ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"]
@@ -74,7 +74,9 @@ class Builder:
         self._onnx = onnx
         self.opset = opset
         self.main = Block()
-        self.head = Block()  # sizes, before everything else
+        self.constants = Block()  # before everything else
+        self.head = Block()  # sizes, behind the constants
+        self.conditions: list[str] = []  # of values, which an ONNX model does not check
         self.initializers: list[Any] = []
         self._block = self.main
         self._names = set(taken)
@@ -82,6 +84,7 @@ class Builder:
         self._constants: dict[Any, OnnxValue] = {}
         self._sizes: dict[SizeExpr, OnnxValue] = {}
         self._shapes: dict[tuple[Any, ...], OnnxValue] = {}  # vectors of sizes
+        self._decided: set[str] = set()  # names of sizes that values decide
         self._where_sizes: dict[str, tuple[str, int, int]] = {}  # of each named size its input, dimension, and excess
 
     # ---- names, inputs, constants
@@ -105,8 +108,18 @@ class Builder:
                 self._where_sizes.setdefault(known, (name, d, added))
         return value
 
+    def name_size(self, name: str, rows: OnnxValue) -> None:
+        """A size that values decide is the number of these rows."""
+        self._where_sizes[name] = (rows.name, 0, 0)
+        self._decided.add(name)
+
+    def _home(self, sizes: Iterable[Any]) -> Block:
+        """Where sizes are computed: before everything else, or, if values decide them, behind what is there already."""
+        names = {name for size in sizes if isinstance(size, SizeExpr) for name in size.names()}
+        return self.head if names.isdisjoint(self._decided) else self.main
+
     def initializer(self, name: str, array: np.ndarray[Any, Any]) -> OnnxValue:
-        """A named constant, such as a weight."""
+        """A weight."""
         made = OnnxValue(name, to_dtype(str(array.dtype)), array.shape, array)
         self.initializers.append(
             self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
@@ -119,8 +132,14 @@ class Builder:
         key = (d, array.shape, array.tobytes())
         found = self._constants.get(key)
         if found is None:
-            found = self._constants[key] = self.initializer(self.name("const"), array)
+            found = self._constants[key] = self.named_constant(self.name("const"), array)
         return found
+
+    def named_constant(self, name: str, array: np.ndarray[Any, Any]) -> OnnxValue:
+        """An array of the model's code: a node, so that nobody takes it for a weight, before all others."""
+        held = self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        self.constants.nodes.append(self._onnx.helper.make_node("Constant", [], [name], f"{name}_node", value=held))
+        return OnnxValue(name, to_dtype(str(array.dtype)), array.shape, array)
 
     # ---- sizes
 
@@ -132,7 +151,7 @@ class Builder:
         if not isinstance(size, SizeExpr):
             return self.constant(int(size), int64)
         vector = self._vector(size)
-        with self._at(self.head):
+        with self._at(self._home([size])):
             return self.Squeeze(vector, [0])
 
     def ints(self, sizes: Sequence[Any]) -> OnnxValue:
@@ -145,7 +164,7 @@ class Builder:
             return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=0)
         found = self._shapes.get(tuple(sizes))
         if found is None:
-            with self._at(self.head):
+            with self._at(self._home(sizes)):
                 vectors = [self._vector(s) for s in sizes]
                 found = vectors[0] if len(vectors) == 1 else self.Concat(*vectors, axis=0)
             self._shapes[tuple(sizes)] = found
@@ -157,7 +176,7 @@ class Builder:
             return self.constant(np.array([size]), int64)
         found = self._sizes.get(size)
         if found is None:
-            with self._at(self.head):
+            with self._at(self._home([size])):
                 found = self._sizes[size] = self._computed_size(size)
         return found
 
@@ -173,7 +192,7 @@ class Builder:
         return total if total is not None else self._number(0)
 
     def _number(self, number: Any) -> OnnxValue:
-        return self.constant(np.array([number]), float32 if isinstance(number, float) else int64)
+        return self.constant(np.array([number]), float64 if isinstance(number, float) else int64)
 
     def _factor(self, factor: str | Opaque) -> OnnxValue:
         if isinstance(factor, str):
@@ -182,9 +201,18 @@ class Builder:
             return self.Sub(size, self._number(added)) if added else size
         if factor.sign == "max0":
             return self.Max(self._vector(factor.parts[0]), self._number(0))
+        if factor.sign in FUNCTIONS:
+            return self._function(factor.sign, self._vector(factor.parts[0]))
         a, b = (self._vector(part) for part in factor.parts)
         if factor.sign == "/":
-            return self.Div(self.cast(a, float32), self.cast(b, float32))
+            return self.Div(self.cast(a, float64), self.cast(b, float64))
+        if factor.sign in ("<<", ">>"):
+            power = self.Pow(self._number(2), b)
+            return self.Mul(a, power) if factor.sign == "<<" else self.Div(self.Sub(a, self.Mod(a, power)), power)
+        if factor.sign in ("&", "|"):
+            kind = "BitwiseAnd" if factor.sign == "&" else "BitwiseOr"
+            self.require(18, kind)
+            return self.emit(kind, a, b)
         if factor.sign in ("//", "%"):  # of a size that is 0, which ONNX leaves undefined, the result is 0
             is_zero = self.Equal(b, 0)
             divisor = self.Where(is_zero, 1, b)
@@ -196,9 +224,22 @@ class Builder:
             raise ExportError(f"to_onnx: the size {factor} has no ONNX form; compute it without {factor.sign}")
         return self._arithmetic(kinds[factor.sign], a, b)
 
+    def _function(self, name: str, a: OnnxValue) -> OnnxValue:
+        """One of `FUNCTIONS` of a size."""
+        x = self.cast(a, float64)
+        if name in ("ceil", "floor", "round", "int"):
+            rounded = x if name == "int" else self.emit(name.capitalize(), x)
+            return self.cast(rounded, int64)  # which cuts off, as int() does
+        if name == "log1p":
+            return self.emit("Log", self.Add(x, self._number(1.0)))
+        base = {"log2": math.log(2.0), "log10": math.log(10.0)}.get(name)
+        if base is not None:
+            return self.Div(self.emit("Log", x), self._number(base))
+        return self.emit(name.capitalize(), x)
+
     def _arithmetic(self, kind: str, a: OnnxValue, b: OnnxValue) -> OnnxValue:
         if a.dtype is not b.dtype:
-            a, b = self.cast(a, float32), self.cast(b, float32)
+            a, b = self.cast(a, float64), self.cast(b, float64)  # as Python computes them
         return self.emit(kind, a, b)
 
     def product(self, sizes: Iterable[Any]) -> Any:
@@ -229,7 +270,7 @@ class Builder:
             values.pop()
         names = ["" if v is None else v.name for v in values]
         results = [self.name(kind.lower()) for _ in range(n_results)]
-        attrs = {k: v for k, v in attrs.items() if v is not None}
+        attrs = {k: v for k, v in attrs.items() if v is not None and (k != "perm" or v)}  # no dimensions: no order
         self._block.nodes.append(self._onnx.helper.make_node(kind, names, results, self.name(kind), **attrs))
         dtypes = self._dtypes(kind, like, result, n_results, attrs)
         made = tuple(OnnxValue(n, d) for n, d in zip(results, dtypes, strict=True))

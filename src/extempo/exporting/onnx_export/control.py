@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.graph import Graph, Node
 from ...core.types import TensorType, bool_, int64
-from ...ops.control_flow import Cond, WhileLoop
+from ...ops.control_flow import Cond, Places, Require, SizedOp, WhileLoop
 from ..sizes import SizeExpr
 from .builder import Block, OnnxValue
 
@@ -18,13 +18,29 @@ if TYPE_CHECKING:
     from .walker import OnnxWalker
 
 
-def converted(walker: OnnxWalker, node: Node, inputs: list[Any]) -> tuple[OnnxValue, ...]:
-    """The results of a node that holds graphs."""
+def converted(walker: OnnxWalker, node: Node, inputs: list[Any]) -> Any:
+    """The results of a node that holds graphs, or of one that decides a size."""
+    if issubclass(node.op, SizedOp):
+        return _sized(walker, node, inputs[0])
+    if node.op is Require:
+        walker.b.conditions += node.attrs["messages"]
+        return inputs[0]
     if node.op is Cond:
         return _cond(walker, node, inputs)
     if node.op is WhileLoop:
         return _while_loop(walker, node, inputs)
     return _scan(walker, node, inputs)
+
+
+def _sized(walker: OnnxWalker, node: Node, value: OnnxValue) -> OnnxValue:
+    """Rows whose number values decide; sizes that follow from it are computed behind them."""
+    b = walker.b
+    if node.op is Places:
+        made = b.emit("Transpose", b.NonZero(value), perm=[1, 0])
+    else:
+        made = b.Range(b.size(0), _scalar(walker, value), b.size(1))
+    b.name_size(str(node.attrs["size"]), made)
+    return _typed(made, node.type)
 
 
 def _inside(walker: OnnxWalker, graph: Graph, given: list[OnnxValue]) -> list[OnnxValue]:

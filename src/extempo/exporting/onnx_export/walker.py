@@ -6,7 +6,7 @@ result that comes out in another dtype than the program says is converted. `Deco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.context import switch
@@ -16,7 +16,6 @@ from ...core.types import TensorType, as_dtype
 from ...errors import ExportError, UnsupportedError
 from .. import control_flow
 from ..building import freeze_node
-from ..calls import Dim
 from ..sizes import Guard, SizeExpr, SizeLog, at_sizes, frozen, parse_size
 from ..tracer import ProgramTracer
 from .builder import Builder, NoForm, OnnxValue
@@ -26,9 +25,9 @@ Values = dict[Node, Any]
 
 
 class OnnxWalker:
-    """Converts graphs of one program; `dims` are its named sizes."""
+    """Converts graphs of one program; `dims` are the names of its sizes."""
 
-    def __init__(self, b: Builder, dims: Mapping[str, Dim]) -> None:
+    def __init__(self, b: Builder, dims: Sequence[str]) -> None:
         self.b = b
         self._dims = dims
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from .graphs import ModuleBuilder, Run, as_tensor
-from .reading import element_type, read_model
+from .reading import BUFFERS, element_type, read_model
 from .table import TENSOR_KINDS
 
 __all__ = ["OnnxModule", "from_onnx"]
@@ -45,10 +46,10 @@ def from_onnx(f: Any, trainable: Collection[str] | Callable[[str], bool] | None 
     """An ONNX file as a module that runs and trains. Nothing of the file is executed; it needs the package `onnx`.
 
     f: a path, a binary file, or bytes. Initializers of floats become parameters under their names (running statistics
-    of BatchNormalization, bounds and sizes stay buffers), and `trainable` chooses among them. The module is called with
-    the file's inputs in order or by name, and gives its outputs, as a tuple if there are several. Sizes that the file
-    leaves open may be any. If, Loop and Scan run their bodies; an operator that is not supported is an error that names
-    it, before anything runs.
+    of BatchNormalization, bounds, sizes and the buffers of an exported program are none), and `trainable` chooses among
+    them. The module is called with the file's inputs in order or by name, and gives its outputs, as a tuple if there
+    are several. Sizes that the file leaves open may be any. If, Loop and Scan run their bodies; an operator that is not
+    supported is an error that names it, before anything runs.
 
     >>> from onnx import TensorProto, helper, numpy_helper
     >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in "xy")
@@ -83,7 +84,7 @@ class OnnxModule(Module):
         self.input_names = [i.name for i in self._inputs]
         self.output_names = [o.name for o in model.graph.output]
         self._weights: list[Weight] = []
-        is_chosen = _chooser(trainable, builder)
+        is_chosen = _chooser(trainable, builder, _buffers(model))
         for key, array in builder.initial.items():
             uses = builder.uses.get(key, set())
             if uses & {*TENSOR_KINDS} or (not uses and array.dtype.kind == "f"):
@@ -204,12 +205,24 @@ def _declared(value: Any) -> ModuleInput:
     return ModuleInput(value.name, found, tuple(sizes))
 
 
+def _buffers(model: Any) -> list[str]:
+    """The initializers that were not trained, as `program.to_onnx` says of them."""
+    for entry in model.metadata_props:
+        if entry.key == BUFFERS:
+            try:
+                named = json.loads(entry.value)
+            except (ValueError, RecursionError):
+                return []
+            return [name for name in named if type(name) is str] if type(named) is list else []
+    return []
+
+
 def _chooser(
-    trainable: Collection[str] | Callable[[str], bool] | None, builder: ModuleBuilder
+    trainable: Collection[str] | Callable[[str], bool] | None, builder: ModuleBuilder, buffers: Collection[str]
 ) -> Callable[[str], bool]:
     """Which initializers are trained; a name that is none of them is an error."""
     if trainable is None:
-        return lambda name: True
+        return lambda name: name not in buffers
     if callable(trainable):
         return trainable
     names = {trainable} if isinstance(trainable, str) else set(trainable)

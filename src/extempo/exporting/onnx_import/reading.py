@@ -20,6 +20,7 @@ from ...serialization.files import FileFormatError
 from .sizes import MAX_NDIM
 
 MAX_FILE = 2**31 - 1  # protobuf reads no more
+BUFFERS = "extempo.buffers"  # the property of a model of `program.to_onnx` that names initializers that are not trained
 
 # Element types of the format, by number.
 DTYPES: dict[int, dtype] = {
