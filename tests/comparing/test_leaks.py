@@ -9,7 +9,7 @@ from extempo import nn
 
 from .steps import QUICK, batches, step_of, training
 
-pytestmark = pytest.mark.usefixtures("fake_clock")
+pytestmark = pytest.mark.usefixtures("fake_clock", "modules_are_seen")
 total_loss = 0.0  # what a step below adds to
 
 

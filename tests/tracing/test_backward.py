@@ -368,9 +368,9 @@ def test_state_carried_over_calls_and_differentiated_at_the_end():
 
 
 ORDERS = {
-    "eager op first": lambda x: (x.cumsum(-1), x.sin(), x.cos()),
-    "eager op between": lambda x: (x.sin(), x.cumsum(-1), x.cos()),
-    "eager op last": lambda x: (x.sin(), x.cos(), x.cumsum(-1)),
+    "eager op first": lambda x: (x.digamma(), x.sin(), x.cos()),
+    "eager op between": lambda x: (x.sin(), x.digamma(), x.cos()),
+    "eager op last": lambda x: (x.sin(), x.cos(), x.digamma()),
     "eager ops around": lambda x: (x.half().float(), x.sin(), x.cos(), x.bfloat16().float()),
     "a read between": lambda x: (x.sin(), x.sum().item(), x.cos(), x.exp()),
     "a write between": lambda x: (x.sin(), (x * 2).add_(x.cos()), x.tanh(), x.exp()),

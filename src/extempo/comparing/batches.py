@@ -14,9 +14,9 @@ from ..core.context import switch
 from ..core.graph import Node
 from ..core.op import Op
 from ..core.tensor import Tensor
+from ..memory.referrers import is_tensor
 from ..ragged_tensors.tensor import RaggedTensor
 from ..tracing.api import eager
-from .states import is_tensor
 
 
 def caller(step: Callable[..., Any]) -> Callable[[Any], tuple[Any, ...]]:

@@ -8,6 +8,7 @@ from html import escape
 from statistics import median
 from typing import Any
 
+from ..inspect.style import fragment
 from ..inspect.tables import WIDTH, Column, Printable, Table, bytes_text, seconds_text
 
 _COMPARED = (  # name in the JSON, in words, and how it is written
@@ -103,7 +104,7 @@ class Changes(Printable):
         return {"changes": self.rows(), "notes": self.notes()}
 
     def _repr_html_(self) -> str:
-        return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+        return fragment(self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes()))
 
 
 def _overlap(old: dict[str, Any], new: dict[str, Any]) -> bool:

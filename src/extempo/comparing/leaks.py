@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
-from types import FrameType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from ..core.code_names import codes_in, globals_of, is_library
 from ..core.graph import Node, Traced, describe_where
+from ..core.live_objects import live_objects
 from ..core.tensor import Tensor
-from .states import is_tensor
+from ..memory.referrers import CONTAINERS, holder, saved_bytes
 
 _MOST_ASKED = 8  # tensors whose holders are looked for
-_CONTAINERS = (list, dict, set, deque)
 
 
 class Leak(NamedTuple):
@@ -71,22 +71,12 @@ class Newcomers:
 
 def _watched() -> list[Any]:
     torch = sys.modules.get("torch")
-    wanted = (Tensor, Node) if torch is None else (Tensor, Node, torch.Tensor)
-    kinds: dict[type, bool] = {}
-    found = []
-    for x in gc.get_objects():
-        kind = type(x)
-        is_one = kinds.get(kind)
-        if is_one is None:
-            is_one = kinds[kind] = issubclass(kind, wanted)
-        if is_one:
-            found.append(x)
-    return found
+    return live_objects(*(Tensor, Node) if torch is None else (Tensor, Node, torch.Tensor))
 
 
 def _n_bytes(x: Any) -> int:
     if isinstance(x, Node):
-        return sum(getattr(part[1], "nbytes", 0) for part in x.saved or ())
+        return saved_bytes(x)
     return int(x.numel()) * int(x.dtype.itemsize)
 
 
@@ -115,7 +105,7 @@ def leak_of(new: list[Any], n_steps: int) -> Leak | None:
 def _holder_of_any(examples: list[Any], own: set[int]) -> str:
     """Of the last tensors, the first holder that is found; `own`: lists of this module, which hold them too."""
     for t in examples[-_MOST_ASKED:]:
-        found = _holder(t, set(own))
+        found = holder(t, set(own))
         if found:
             return found
     return ""
@@ -166,67 +156,11 @@ def _measure_named(fn: Any, found: dict[str, int], seen: set[int]) -> None:
 
 
 def _measure_one(name: str, value: Any, found: dict[str, int], seen: set[int]) -> None:
-    if isinstance(value, _CONTAINERS):
+    if isinstance(value, CONTAINERS):
         found[name] = len(value)
     elif isinstance(value, FunctionType | MethodType):
         _measure_named(value, found, seen)
     elif not isinstance(value, ModuleType | type):
         for key, held in getattr(value, "__dict__", {}).items():
-            if isinstance(held, _CONTAINERS):
+            if isinstance(held, CONTAINERS):
                 found[f"{name}.{key}"] = len(held)
-
-
-def _holder(value: Any, own: set[int], depth: int = 0) -> str:
-    """In words, whoever refers to a value: an attribute, a global variable, a variable of a closure."""
-    for referrer in gc.get_referrers(value):
-        if id(referrer) in own or isinstance(referrer, FrameType) or is_tensor(referrer):
-            continue
-        found = _named(referrer, value)
-        if not found and isinstance(referrer, (*_CONTAINERS, tuple)) and depth < 3:
-            own.add(id(referrer))
-            outer = _holder(referrer, own, depth + 1)
-            found = f"{outer} ({type(referrer).__name__})" if outer and depth == 0 else outer
-        if found:
-            return found
-    return ""
-
-
-def _named(referrer: Any, value: Any) -> str:
-    """What refers to a value by a name; "" if it has none for it."""
-    if isinstance(referrer, dict):
-        name, owner = _key_of(referrer, value), _owner(referrer)
-        return f"{owner}.{name}" if owner and isinstance(name, str) else ""
-    if isinstance(referrer, ModuleType | FunctionType):
-        return f"{referrer.__name__}"
-    if type(referrer).__name__ == "cell":
-        return _closure(referrer) or "a variable of a closure"
-    if isinstance(referrer, (*_CONTAINERS, tuple)) or not hasattr(referrer, "__dict__"):
-        return ""
-    name = _key_of(vars(referrer), value)
-    return f"{type(referrer).__name__}.{name}" if name else ""
-
-
-def _key_of(entries: dict[Any, Any], value: Any) -> Any:
-    for key, found in entries.items():  # a generator expression would refer to the value, too
-        if found is value:
-            return key
-    return None
-
-
-def _owner(attributes: dict[Any, Any]) -> str:
-    if "__name__" in attributes and "__builtins__" in attributes:
-        return str(attributes["__name__"])
-    for referrer in gc.get_referrers(attributes):
-        if getattr(referrer, "__dict__", None) is attributes:
-            return type(referrer).__name__
-    return ""
-
-
-def _closure(cell: Any) -> str:
-    for cells in gc.get_referrers(cell):
-        if isinstance(cells, tuple):
-            for fn in gc.get_referrers(cells):
-                if isinstance(fn, FunctionType) and fn.__closure__ is cells:
-                    place = next(i for i, c in enumerate(cells) if c is cell)
-                    return f"{fn.__code__.co_freevars[place]!r}, a variable of {fn.__name__}'s closure"
-    return ""

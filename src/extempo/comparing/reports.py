@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.files import write_text
 from ..core.wording import counted
+from ..inspect.style import fragment, page
 from ..inspect.tables import Column, Printable, Table, bytes_text, seconds_text
 from .changes import Changes, wrapped
 from .figures import Figures, overhead, ratio
@@ -167,7 +168,14 @@ class Comparison(Printable):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{escape(self.title)}</b></p>", *(table.html() for table in self.tables())]
+        return fragment(self._html())
+
+    def html(self) -> str:
+        """A page with the tables, the notes and the verdict."""
+        return page(self.title, self._html())
+
+    def _html(self) -> str:
+        parts = [f"<h2>{escape(self.title)}</h2>", *(table.html() for table in self.tables())]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes()]
         parts.append(f"<p><b>Verdict: {escape(self.verdict.word)}</b>: {escape(self.verdict.reason)}.</p>")
         if self.verdict.next:

@@ -16,8 +16,8 @@ from typing import Any
 
 from ..compat.settings import get_num_threads, set_num_threads
 from ..core.code_names import codes_in, globals_of, is_library
-from ..core.tensor import Tensor
 from ..errors import UnsupportedError
+from ..memory.referrers import is_tensor
 from ..train.positions import random_state, restore_random_state
 
 _DEEP = 5  # how far attributes and containers are followed
@@ -100,11 +100,6 @@ def _globals_of(fn: FunctionType) -> set[tuple[str, str]]:
 
 def _has_state(value: Any) -> bool:
     return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor, of Extempo or of PyTorch."""
-    return isinstance(value, Tensor) or is_torch(value, "Tensor")
 
 
 def is_torch(value: Any, name: str) -> bool:

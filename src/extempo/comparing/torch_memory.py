@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+from ..core.live_objects import live_objects
 
 
 class TensorMemory(NamedTuple):
@@ -41,8 +42,7 @@ def _alive() -> int:
     """Bytes behind all tensors, those that share memory counted once."""
     import torch
 
-    # isinstance would ask proxies for their class, some of which warn.
-    storages = (x.untyped_storage() for x in gc.get_objects() if issubclass(type(x), torch.Tensor))
+    storages = (x.untyped_storage() for x in live_objects(torch.Tensor))
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 

@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Any
 
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..memory.referrers import is_tensor
 from ..tracing.api import compile as compile_
 from ..tracing.api import eager
 from ..tracing.compiled_function import CompiledFunction
 from .batches import as_torch, caller, has_torch
-from .states import State, find_state, is_tensor, unwrapped
+from .states import State, find_state, unwrapped
 
 MODES = ("eager", "compile", "static")
 MOST_STEPS = 200  # of a round, if the user does not say

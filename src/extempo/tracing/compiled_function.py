@@ -46,7 +46,7 @@ if _unknown := [name for name in _asked if name not in _LOGS]:
 
 def steps_aside(mode: ExecutionContext) -> bool:
     """Whether functions run as they are written here, for debuggers."""
-    return EAGER or mode.stepped_aside
+    return EAGER or mode.stepped_aside or getattr(mode.interceptor, "steps_aside", False)
 
 
 def log(text: str) -> None:

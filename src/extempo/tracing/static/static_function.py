@@ -19,6 +19,7 @@ from ...backends.selection import native
 from ...core import locks
 from ...core.active_traces import ACTIVE, end_active
 from ...core.context import CONTEXT, ExecutionContext
+from ...core.debuggers import has_breakpoint, is_debugged
 from ...core.tensor import Tensor, TensorLike, tensors_in
 from ...core.trace_tree import TraceNode
 from ...core.types import Size
@@ -158,6 +159,7 @@ class StaticFunction:
         self.counters = Counters(name, log, new_policy())
         self._policy = self.counters.policy
         self._steps_aside = steps_aside
+        self._has_breakpoint = has_breakpoint(fn)
         self._scripts: list[Script] = []
         self._last: Script | None = None  # that was run
         self._lock = locks.renewed()  # a script is there when it is whole
@@ -165,7 +167,10 @@ class StaticFunction:
     def run(self, *args: Any, **kwargs: Any) -> Any:
         mode = CONTEXT.get()
         last = self._last
-        if last is not None and last.mode is mode and (not last.has_modules or last.modules.are_set()):
+        if is_debugged() or self._has_breakpoint:
+            return self.fn(*args, **kwargs)
+        is_known = last is not None and last.mode is mode and mode.interceptor is None
+        if last is not None and is_known and (not last.has_modules or last.modules.are_set()):
             self._policy.calls += 1
             return last.run(args, kwargs, mode)
         if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or self._steps_aside:

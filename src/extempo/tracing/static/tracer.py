@@ -18,6 +18,7 @@ import numpy as np
 from ...autograd.api import backward
 from ...core.context import CONTEXT, ExecutionContext
 from ...core.graph import describe_where
+from ...core.live_objects import is_frozen, live_objects
 from ...core.op import Op
 from ...core.source_location import user_line
 from ...core.tensor import Tensor, tensors_in
@@ -59,7 +60,7 @@ class StaticTracer:
         self._arguments: set[int] = set()  # their slots
         self._of_ops: set[int] = set()  # slots of results of ops that run eagerly
         self._known: dict[int, Provenance] = {}
-        self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
+        self._before = {id(x): weakref.ref(x) for x in live_objects(Tensor)}
         self._n_effects = 0
         self._asked: dict[int, AskedFor] = {}  # gradients, by tensor
         self._optimizers: dict[int, Any] = {}
@@ -115,7 +116,7 @@ class StaticTracer:
 
     def _was_there(self, x: Tensor) -> bool:
         there = self._before.get(id(x))
-        return there is not None and there() is x
+        return is_frozen(x) if there is None else there() is x
 
     def _refuse_unseen_view(self, x: Tensor) -> None:
         """A tensor from nothing must not lie in the memory of one that is another at each call."""
