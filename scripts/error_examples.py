@@ -55,6 +55,27 @@ MISTAKES = {
     "IndexRangeError": _mistake("x = ex.ones(2, 3)", "x.sum(dim=2)", "x.sum(dim=-1)"),
     "UnsupportedError": _mistake("x = ex.ones(3)", 'x.to("cuda")', 'x.to("cuda" if ex.cuda.is_available() else "cpu")'),
     "NumericalError": _mistake("x = ex.ones(2, 2)", "ex.linalg.inv(x)", "ex.linalg.pinv(x)"),
+    "DistributedError": _mistake(
+        "dist, x = ex.distributed, ex.ones(2)",
+        "dist.all_reduce(x)",
+        """
+        dist.init_process_group()
+        dist.all_reduce(x)
+        dist.destroy_process_group()
+        """,
+    ),
+    "RankLostError": _mistake(
+        """
+        lost = ex.errors.RankLostError("all_gather: rank 1 is lost", (1,))  # as if it had died meanwhile
+        """,
+        "raise lost",
+        """
+        try:
+            raise lost
+        except ex.errors.RankLostError as error:
+            print("going on without rank", *error.ranks)
+        """,
+    ),
     "DiskFullError": _mistake(
         """
         import resource
@@ -216,6 +237,21 @@ MISTAKES = {
         """,
         'ex.load("weights.ex")',
     ),
+    "NonFiniteError": _mistake(
+        """
+        import extempo as ex
+
+        weight = ex.zeros(3, requires_grad=True)
+        """,
+        """
+        with ex.inspect.guard():
+            (weight * weight).sum().sqrt().backward()  # whose slope at 0 is infinite
+        """,
+        """
+        with ex.inspect.guard():
+            ((weight * weight).sum() + 1e-12).sqrt().backward()
+        """,
+    ),
     "NonFiniteLossError": _mistake(
         """
         import extempo as ex
@@ -261,6 +297,7 @@ def run(program: str) -> Raised | None:
             exec(compile(program, "train.py", "exec"), {"__name__": "__main__"})
         except Exception as error:
             message = str(error).replace(f"{os.getcwd()}{os.sep}", "")
+            message = re.sub(r"\S*extempo-step-\d+", "extempo-step-1", message)  # named by machine and process
             return Raised(error, f"{type(error).__name__}: {message}")
         finally:
             os.chdir(before)

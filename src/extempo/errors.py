@@ -7,9 +7,12 @@
     ├── IndexRangeError (IndexError)           an index or dimension out of range
     ├── UnsupportedError (NotImplementedError) what Extempo does not do, by name
     ├── NumericalError (ValueError)            a singular matrix, and the like
+    │   └── NonFiniteError                     a nan or inf that a guard has met
     ├── DiskFullError (OSError)                no space left for a file
     ├── GraphError                             a graph that breaks its own rules
     ├── ExportError                            a model of which no program can be made
+    ├── DistributedError                       processes that do not do the same
+    │   └── RankLostError                      a process of the group is gone
     └── AutogradError                          backward cannot be done as asked
         ├── NoGradientPathError                no path to what requires grad
         ├── GraphFreedError                    backward again through a freed graph
@@ -28,6 +31,29 @@ from __future__ import annotations
 class ExtempoError(RuntimeError):
     """Anything that Extempo itself raises. Catch this to catch them all."""
 
+    _is_about_operands = False  # whether the module and the shapes of operands help
+
+    @property
+    def __notes__(self) -> list[str]:
+        """What was added with `add_note`, and where the error rose, which is looked up only when somebody reads this:
+        most errors that programs catch are never shown."""
+        noted: list[str] = self.__dict__.get("_noted", [])
+        if not self._is_about_operands or self.__traceback__ is None:
+            return noted
+        from .core.error_context import notes_of
+
+        return [*noted, *notes_of(self)]
+
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self.__dict__["_noted"] = notes
+
+    def add_note(self, note: str) -> None:
+        """A line below the message when the error is shown."""
+        if not isinstance(note, str):
+            raise TypeError(f"note must be a str, not '{type(note).__name__}'")
+        self.__dict__.setdefault("_noted", []).append(note)
+
 
 class ShapeError(ExtempoError, ValueError):
     """Sizes or dimensions do not fit the operation.
@@ -36,12 +62,16 @@ class ShapeError(ExtempoError, ValueError):
     a missing `unsqueeze`, a forgotten transpose (`w.T`) or a batch dimension too many are the usual causes.
     """
 
+    _is_about_operands = True
+
 
 class DtypeError(ExtempoError, TypeError):
     """The element type, or the Python type of an argument, is not one that the operation takes.
 
     Convert first: `x.float()`, `x.long()`, `x.bool()`, `x.to(dtype)`.
     """
+
+    _is_about_operands = True
 
 
 class ArgumentError(ExtempoError, ValueError):
@@ -57,6 +87,8 @@ class IndexRangeError(ExtempoError, IndexError):
     Dimensions run from `-x.ndim` to `x.ndim - 1`, indices from `-size` to `size - 1`.
     """
 
+    _is_about_operands = True
+
 
 class UnsupportedError(ExtempoError, NotImplementedError):
     """Something that Extempo does not do: complex, sparse or quantised tensors, other devices.
@@ -69,6 +101,14 @@ class NumericalError(ExtempoError, ValueError):
     """A computation that has no answer for these values: a singular matrix, a matrix that is not positive definite.
 
     The message names another function that has one, or what to add to the matrix.
+    """
+
+
+class NonFiniteError(NumericalError):
+    """A guard (`ex.inspect.guard`) has met a nan, or an infinity in a loss, a gradient or a weight.
+
+    The message names the op that made it of finite values, the ranges of these, the module, the line, the way from
+    there, and what usually helps at such an op. The optimizer has not seen the gradients.
     """
 
 
@@ -93,6 +133,28 @@ class ExportError(ExtempoError):
     The message has the line and what to write there; `ex.cond`, `ex.while_loop` and `ex.scan` are branches and loops
     that a program keeps.
     """
+
+
+class DistributedError(ExtempoError):
+    """Processes of a group do not do the same thing, or have not come in time: other code, weights or collectives.
+
+    The message names the ranks. It is the same on every rank, where all of them can know.
+    """
+
+
+class RankLostError(DistributedError):
+    """A process of the group has died. `ranks` has its old number; those that are left are numbered anew.
+
+    message: what could not be done.
+    ranks: the old numbers of the processes that are gone.
+
+    Training by `DistributedDataParallel` goes on by itself where that is possible (`extempo launch --survive`); what
+    cannot be done without the lost rank raises this on all others.
+    """
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.ranks = ranks
 
 
 class AutogradError(ExtempoError):

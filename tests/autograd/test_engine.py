@@ -322,3 +322,32 @@ def test_many_parts_of_one_tensor_share_one_gradient_buffer(monkeypatch):
     total.backward()
     assert len(made) <= 2
     np.testing.assert_array_equal(x.grad.numpy(), np.repeat(np.arange(50.0)[:, None], 3, 1))
+
+
+@pytest.mark.parametrize("extra", ["nothing", "one of them again", "a hook", "in another order", "one twice"])
+def test_a_stack_of_all_results_of_a_node_gives_each_its_row(extra):
+    found = []
+    for stacked in (True, False):
+        x = ex.tensor([[2.0, 0.5, 0.1], [0.3, 1.0, 0.2], [0.4, 0.6, 3.0]], requires_grad=True)
+        q, r = ex.linalg.qr(x)
+        seen = []
+        if extra == "a hook":
+            q.register_hook(lambda g, seen=seen: seen.append(g.numpy().copy()) or 2 * g)
+        parts = {"in another order": [r, q], "one twice": [q, q]}.get(extra, [q, r])
+        rows = ex.stack(parts) if stacked else [p * 1 for p in parts]
+        loss = sum((rows[i] * (i + 2) * rows[i]).sum() for i in range(2))
+        if extra == "one of them again":
+            loss = loss + (q * 5).sum() + r.exp().sum()
+        loss.backward()
+        assert len(seen) == (extra == "a hook")
+        found.append(x.grad.numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_stack_of_results_goes_backward_twice_where_its_graph_is_kept():
+    x = ex.eye(3, requires_grad=True)
+    loss = ex.stack(ex.linalg.qr(x * 2)).sum()
+    loss.backward(retain_graph=True)
+    once = x.grad.numpy().copy()
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * once)

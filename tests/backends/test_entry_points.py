@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -362,7 +363,17 @@ def inline_caches():
     return said
 
 
-PROGRAMS = [eager_steps, compiled_steps, escaped_traces, batched_sequences, batched_trees, inline_caches]
+def guarded_steps():
+    """Every gradient and weight is looked at before anything is freed."""
+    with warnings.catch_warnings(), ex.inspect.guard():
+        warnings.simplefilter("ignore")  # gradients are summed up over steps on purpose
+        return [eager_steps(), compiled_steps()]
+
+
+PROGRAMS = [
+    *(eager_steps, compiled_steps, escaped_traces, batched_sequences, batched_trees, inline_caches),
+    guarded_steps,
+]
 
 
 @natively
@@ -502,7 +513,9 @@ COMPARED = {
     "autograd.engine.BackwardEngine._add_into_part": ONE_OP,
     "autograd.engine.BackwardEngine._by_kernel": ONE_OP,
     "autograd.engine.BackwardEngine._visit": ONE_OP,
+    "autograd.native_engine.all_finite": "test_native_code_finds_what_is_not_finite_wherever_it_stands",
     "autograd.native_engine.reach": PURE_CALL,
+    "autograd.native_engine.settle": "test_nodes_are_freed_if_all_gradients_are_finite",
     "backends.llvm.routines.routine.is_spread": "test_the_bits_are_those_of_a_copy",
     "batching.agenda._array_of_ints": PURE_CALL,
     "batching.agenda._depths": PURE_CALL,

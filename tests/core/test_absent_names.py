@@ -178,7 +178,6 @@ REFUSED = [
     ("autograd.function", "InplaceFunction"),
     ("utils.data", "IterDataPipe"),
     ("nn.utils", "fuse_conv_bn_eval"),
-    ("nn", "SyncBatchNorm"),
     ("utils.checkpoint", "CheckpointPolicy"),
     ("testing", "make_tensor"),
     ("optim", "SparseAdam"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import extempo as ex
-from extempo.core.graph import Graph, split_arguments, without_comment
-from extempo.errors import GraphError
+from extempo.core.graph import Graph
 
 
 def program(x, w):
@@ -54,28 +51,6 @@ def test_graphs_inside_nodes_are_printed_below_them_and_read_back():
     assert [n.op.name for n in branch.attrs["true_graph"]] == ["leaf", "mul"]
 
 
-@pytest.mark.parametrize("text", ["it's", 'say "it\'s"', "ends with \\", "a, (b", "x  # y", "'", '\\"'])
-def test_arguments_are_split_and_comments_cut_outside_of_quotes_only(text):
-    assert split_arguments(f"%0, {text!r}, k=(1, 2)") == ["%0", repr(text), "k=(1, 2)"]
-    assert without_comment(f"%1 = f({text!r})  # it's line 3") == f"%1 = f({text!r})"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("graph(\n  %0: f32[b]\n) {\n  return %0\n}", "Program.parse"),
-        ("graph(\n  %0: f32[2]\n) {\n  return %0", "the text ends in line 4"),
-        ("graph(\n  %0: f32[2]\n) {\n  %1 = nonsense(%0) : f32[2]\n  return %1\n}", "not registered"),
-        ("graph(\n) {\n  return %7\n}", "%7"),
-        ("graph(\n  %0: f32[2]\n) {\n  %1 = exp(%0) : f32[3]\n  return %1\n}", "should give f32"),
-        ("graph(\n  what is this\n) {\n}", "line 2"),
-    ],
-)
-def test_parse_refuses_bad_text_and_says_where(text, message):
-    with pytest.raises(GraphError, match=message):
-        Graph.parse(text)
-
-
 def test_next_functions_walk_the_graph_as_in_pytorch():
     x = ex.ones(2, requires_grad=True)
     y = (x * ex.ones(2)).exp()
@@ -87,3 +62,23 @@ def test_next_functions_walk_the_graph_as_in_pytorch():
     assert leaf.name() == "AccumulateGrad"
     assert leaf.variable is x
     assert nothing is None
+
+
+def test_nodes_are_found_by_op_line_and_whether_they_need_a_gradient():
+    x = ex.ones(2, requires_grad=True)
+    graph = Graph.of((x.exp() * ex.ones(2)).sum())
+    (exp,) = graph.find(op="exp")
+    assert graph.find(line=exp.line.rpartition("/")[2]) == [n for n in graph if n.where is not None]
+    assert [n.requires_grad for n in graph.find(op="leaf", requires_grad=False)] == [False]
+    assert graph.find(op="tanh") == []
+
+
+def test_users_and_what_comes_before_and_after_a_node():
+    x = ex.ones(2, requires_grad=True)
+    graph = Graph.of((x.exp() + x.sin()).sum())
+    (sin,) = graph.find(op="sin")
+    assert [n.op.name for n in graph.users(sin)] == ["add"]
+    assert [n.op.name for n in graph.before(sin)] == ["leaf", "sin"]
+    after = graph.after(sin)
+    assert [n.op.name for n in after] == ["sin", "add", "sum"]
+    assert after.outputs == graph.outputs

@@ -18,7 +18,7 @@ from extempo.amp import autocasting
 from extempo.autograd import engine
 from extempo.core import effect_hooks
 from extempo.core.context import CONTEXT
-from extempo.core.interrupts import Scope, block, certainly, guarded
+from extempo.core.interrupts import Scope, Undone, block, certainly, guarded
 from extempo.nn.utils import parametrize
 from extempo.random import use_generator
 from extempo.train.modes import evaluating
@@ -199,3 +199,22 @@ def test_a_scope_may_be_entered_again():
     with scope, scope:
         assert Deeper._variable.get() == 2
     assert Deeper._variable.get() == 0
+
+
+def test_a_block_that_fails_half_way_is_undone():
+    class Half(Undone):
+        steps = ()
+
+        def _begin(self):
+            self.steps += ("begun",)
+            raise KeyboardInterrupt
+
+        def _end(self):
+            self.steps += ("undone",)
+
+    half = Half()
+    with pytest.raises(KeyboardInterrupt):
+        half.__enter__()
+    assert half.steps == ("begun", "undone")
+    half.__exit__(None, None, None)
+    assert half.steps[-1] == "undone"

@@ -11,7 +11,7 @@ from extempo.inspect.curves import curve, sparkline, tick_labels
 
 
 def parts(picture, tag):
-    return [part for part in ElementTree.fromstring(str(picture)) if part.tag.endswith(tag)]
+    return [part for part in ElementTree.fromstring(picture.svg()) if part.tag.endswith(tag)]
 
 
 def test_points_are_inside_of_the_picture_and_higher_values_are_above():
@@ -26,8 +26,8 @@ def test_what_is_not_finite_is_left_out():
     picture = curve({"loss": [1.0, math.nan, math.inf, 0.5]})
     titles = [circle[0].text for circle in parts(picture, "circle")]
     assert titles == ["loss, epoch 1: 1", "loss, epoch 4: 0.5"]
-    assert "nothing to show" in str(curve({"loss": [math.nan]}))
-    assert "nothing to show" in str(curve({}))
+    assert "nothing to show" in curve({"loss": [math.nan]}).svg()
+    assert "nothing to show" in curve({}).svg()
 
 
 def test_one_point_and_equal_values_have_axes():
@@ -38,7 +38,7 @@ def test_one_point_and_equal_values_have_axes():
 def test_names_stand_in_as_many_rows_as_they_need():
     few, many = curve({"a": [1.0], "b": [2.0]}), curve({f"a long name {i}": [float(i)] for i in range(12)})
     assert many.height > few.height
-    assert "a long name 11" in str(many)
+    assert "a long name 11" in many.svg()
     assert len(parts(curve({"alone": [1.0, 2.0]}), "rect")) == 1  # the paper; one line needs no legend
 
 

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from extempo.inspect.svg import Picture
+
 from .shapes import picture
 
 PLACES = {
@@ -29,6 +31,16 @@ def test_png_has_the_shapes_where_they_belong(tmp_path):
         "path": [0, 0, 0],
         "paper": [1, 1, 1],
     }
+
+
+def test_png_has_curves_and_the_heads_of_arrows(tmp_path):
+    image = pytest.importorskip("matplotlib.image", reason="PNG files need matplotlib, the extra `plot`")
+    made = Picture(100, 50, "arrow")
+    made.polygon([(10, 10), (40, 10), (25, 40)], fill="#ff0000")
+    made.curve((60, 5), (60, 45), (90, 45), (90, 5), stroke="#0000ff", stroke_width=4)
+    pixels = image.imread(made.save(tmp_path / "arrow.png"))
+    assert [round(float(c)) for c in pixels[40, 50, :3]] == [1, 0, 0]
+    assert [round(float(c)) for c in pixels[70, 150, :3]] == [0, 0, 1]  # the lowest point of the bend
 
 
 def test_without_matplotlib_a_png_says_what_to_install(tmp_path, monkeypatch):

@@ -31,5 +31,19 @@ def test_no_points_are_no_path_and_nothing_has_a_negative_size():
     made = Picture(10, 10, "empty")
     made.path([])
     made.rect(1, 1, -5, 2)
-    assert "<path" not in str(made)
-    assert 'width="0"' in str(made)
+    assert "<path" not in made.svg()
+    assert 'width="0"' in made.svg()
+
+
+def test_printing_a_picture_shows_no_svg():
+    made = Picture(100, 50, "cells")
+    assert str(made) == repr(made) == "cells (100 x 50; save(path) writes it, svg() is its text)"
+    assert made.svg().startswith("<svg")
+
+
+def test_curves_and_polygons_have_their_points():
+    made = Picture(100, 50, "cells")
+    made.curve((1, 2), (3, 4), (5, 6), (7, 8.5), stroke="#123456")
+    made.polygon([(0, 0), (1, 0), (0.5, 2)], fill="#654321")
+    assert '<path d="M1 2 C3 4 5 6 7 8.5" stroke="#123456" fill="none"/>' in made.svg()
+    assert '<polygon points="0,0 1,0 0.5,2" fill="#654321"/>' in made.svg()

@@ -59,7 +59,8 @@ def test_columns_that_find_no_place_stand_below_behind_the_first():
 
 
 def test_html_escapes_what_the_entries_hold():
-    assert '<td style="text-align:left">a &lt; b</td>' in Table([Column("rule")], [["a < b"]]).html()
+    assert "<td>a &lt; b</td>" in Table([Column("rule")], [["a < b"]]).html()
+    assert '<td class="number">3</td>' in Table([Column("n", right=True)], [["3"]])._repr_html_()
 
 
 def test_records_have_the_headings_as_keys():

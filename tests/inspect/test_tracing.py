@@ -85,7 +85,7 @@ def test_an_error_keeps_its_kind_and_notes_the_way_up_to_it():
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(4, 2))
     with pytest.raises(ShapeError) as caught:
         trace(model, ex.ones(1, 2))
-    (note,) = caught.value.__notes__
+    note = caught.value.__notes__[0]
     rows = note.splitlines()
     assert [line.split(":")[0].split()[0] for line in rows[2:]] == ["Sequential", "0", "1", "2"]
     assert ["raised" in line for line in rows[2:]] == [True, False, False, True]
@@ -326,3 +326,43 @@ def test_a_model_that_was_looked_into_still_runs_in_batches_of_cells():
     told = str(batched.explain())
     assert "GRUCell" in told
     assert "Embedding" in told
+
+
+def test_children_of_a_list_have_its_name():
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Linear(2, 2), nn.ReLU()])
+            self.tail = nn.Sequential(nn.Tanh())
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.tail(x)
+
+    text = str(trace(Stack(), ex.ones(1, 2)))
+    assert "  blocks.0: Linear" in text
+    assert "  blocks.1: ReLU" in text
+    assert "    0: Tanh" in text
+
+
+def test_a_first_trace_runs_once_before_on_copies_and_later_ones_do_not():
+    seen = []
+
+    class Model(nn.Module):
+        def forward(self, x):
+            seen.append(x.add_(1).item())
+            return x
+
+    model, x = Model(), ex.tensor(1.0)
+    assert trace(model, x)[0].low == 2.0
+    assert trace(model, x)[0].low == 3.0
+    assert seen == [2.0, 2.0, 3.0]
+
+
+def test_an_input_that_can_be_read_once_is_read_by_the_trace_alone():
+    class Model(nn.Module):
+        def forward(self, numbers):
+            return ex.tensor(sum(numbers))
+
+    assert trace(Model(), iter([1.0, 2.0]))[0].low == 3.0

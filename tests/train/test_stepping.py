@@ -166,3 +166,29 @@ def test_a_forward_that_forgets_to_return_is_named():
     made = Trainer(model, F.cross_entropy, optim.SGD(model.parameters(), lr=0.1), progress=False)
     with pytest.raises(TypeError, match=r"Forgetful\.forward gave None; does it forget to return its result"):
         made.fit([(ex.ones(2, 3), ex.tensor([0, 1]))], epochs=1)
+
+
+@pytest.mark.parametrize("options", [{}, {"compile": False}])
+def test_a_step_whose_loss_is_not_finite_is_recorded_and_can_be_replayed(options, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(NonFiniteLossError) as caught:
+        trainer(**options).fit(batches(1), epochs=1)
+    replay = ex.inspect.replay(re.search(r"extempo replay (\S+)", str(caught.value))[1])
+    assert replay.first_difference is None
+    bad = next(node for node in replay.nodes if " nan" in node.value)
+    assert bad.op == "sqrt"
+    assert "test_stepping.py" in bad.line
+    assert any(node.phase == "backward" for node in replay.nodes)
+
+
+def test_a_batch_of_samples_whose_loss_is_not_finite_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    model = nn.Linear(3, 2)
+
+    def loss(output, target):
+        return output.sum() * float("nan")
+
+    made = Trainer(model, loss, optim.SGD(model.parameters()), batch=True, progress=False)
+    with pytest.warns(UserWarning, match="nan before any"), pytest.raises(NonFiniteLossError, match="extempo replay"):
+        made.fit(batches(1), epochs=1)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".extempo"]

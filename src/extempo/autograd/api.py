@@ -15,6 +15,7 @@ from . import engine
 from .observers import listener
 from .seeds import as_list, like_inputs, roots_of, values_of
 from .traced_backward import accumulate_planned, backward_by_plan, grad_by_plan
+from .waiting import WAITING, require_nobody_waits, tell_waiting
 
 
 def backward(
@@ -32,6 +33,7 @@ def backward(
     tensor(16.)
     """
     if (mode := CONTEXT.get()).interceptor is not None and (heard := listener(mode)) is not None:
+        require_nobody_waits()
         given = values_of(grad_tensors, tensors)
         heard(backward, values_of(tensors), given, retain_graph, create_graph, values_of(inputs))
         return
@@ -43,6 +45,8 @@ def backward(
         if planned is not None:
             if planned:
                 accumulate_planned(planned, bool(retain_graph))
+            if WAITING:
+                tell_waiting()
             return
     roots = roots_of(outputs, grad_tensors, "backward", create_graph)
     wanted = None
@@ -58,6 +62,8 @@ def backward(
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
     quietly(engine.BackwardEngine(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
+    if WAITING:
+        tell_waiting()
 
 
 def _backward_of_tensor(

@@ -22,6 +22,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
 from ..core.types import TensorType
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
+from ..ops.join import Stack
 from . import native_engine
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
@@ -63,6 +64,8 @@ class BackwardEngine:
         self.bare = not self.create_graph and mode.interceptor is None
         if self.wanted is not None:
             self._restrict(order)
+        if (watch := getattr(mode.interceptor, "watch_backward", None)) is not None:
+            watch(self)
         for node, g in roots:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
@@ -121,6 +124,8 @@ class BackwardEngine:
             self._add_result(node.inputs[0], node.attrs["index"], g)
         else:
             try:
+                if node.op.freeing is not None and not self.keep:
+                    node.op.freeing(node)
                 self._differentiate(node, g)
             except Exception as error:
                 if node.saved is None:  # freed by a backward in a hook or in another thread since this one began
@@ -174,6 +179,8 @@ class BackwardEngine:
         if self.bare and op.embeds:
             self._add_into_part(node, g)
             return
+        if self.bare and op is Stack and self._add_rows(node, g):
+            return
         derived = self._derived(node) if op.saves is None else None
         gradient = self._kernels_of(node, derived) if self.bare else None
         if gradient is not None:
@@ -191,6 +198,9 @@ class BackwardEngine:
 
     def _by_vjp(self, node: Node, derived: DerivedVjp | None, g: Any) -> None:
         op = node.op
+        if type(g) is np.ndarray and type(node.type) is tuple:
+            self._add(node.inputs[0], op.stacked_vjp(g, node), owned=False)
+            return
         y, inputs = saved_values(node, self.create_graph or op.hands_back)
         cotangent = self._cotangent(node, g)
         if derived is None:
@@ -302,12 +312,37 @@ class BackwardEngine:
         part = node.op.numpy(whole, *numbers, **node.attrs)
         np.add(part, g, out=part)
 
+    def _add_rows(self, node: Node, g: Array) -> bool:
+        """The gradient of a stack of all results of one node, which gets its rows at once; False if it is none such.
+
+        So the losses of many samples, which one node has made, cost no visit each.
+        """
+        first = node.inputs[0]
+        if node.attrs["dim"] or self.wanted is not None or type(first) is not Node or first.op is not Pick:
+            return False
+        source = first.inputs[0]
+        if len(source.type) != len(node.inputs) or source in self.gradients:
+            return False
+        for i, x in enumerate(node.inputs):
+            if x.op is not Pick or x.inputs[0] is not source or x.attrs["index"] != i:
+                return False
+            if x.extra is not None or x in self.gradients:
+                return False
+        self.gradients[source] = g if source.op.stacked_vjp is not None else _rows(g)
+        return True
+
     def _add_result(self, node: Node, index: int, g: Any) -> None:
         """The gradient of one result of a node that has several."""
         parts = self.gradients.get(node)
         if parts is None:
             parts = self.gradients[node] = [None] * len(node.type)
+        elif type(parts) is np.ndarray:
+            parts = self.gradients[node] = _rows(parts)
         before = parts[index]
         if before is not None:
             g = sum_apart(before, g) if self.bare else before + g
         parts[index] = g
+
+
+def _rows(g: Array) -> list[Any]:
+    return [g[i, ...] for i in range(len(g))]

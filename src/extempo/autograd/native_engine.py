@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from ..backends import entry_points
 from ..backends.selection import native
 from ..core.graph import Extra, Leaf, Node
@@ -17,13 +19,15 @@ from ..core.tensor import Tensor
 from .derive import Gradient
 from .unbroadcast import sum_apart, sum_array_to
 
+_KNOWN = (np.dtype(np.float32), np.dtype(np.float64))
+
 
 @functools.cache
-def walker() -> Any:
-    """The native functions; None where NumPy's kernels run."""
+def walker(is_timed: bool = False) -> Any:
+    """The native functions; None where NumPy's kernels run. `is_timed`: they write records for a profile."""
     backend = native()
     classes = {"node": Node, "storage": Storage, "tensor": Tensor, "extra": Extra, "derived": Gradient}
-    return None if backend is None else backend.walker(classes, Leaf, sum_array_to, sum_apart)
+    return None if backend is None else backend.walker(classes, Leaf, sum_array_to, sum_apart, is_timed)
 
 
 @entry_points.REACH.function(lambda: walker().reach)
@@ -55,3 +59,26 @@ def walk(order: list[Node], left: int, gradients: dict[Node, Any], owned: set[No
 def add(total: Array, more: Array) -> bool:
     """total += more without letting go of the GIL, if that is possible: whether it was."""
     return False
+
+
+@entry_points.ALL_FINITE.function(lambda: walker().all_finite)
+def all_finite(arrays: list[Array]) -> bool:
+    """Whether all elements are known to be finite; of dtypes and layouts that are seldom met it may not be known."""
+    return all(_is_finite(array) for array in arrays)
+
+
+@entry_points.SETTLE.function(lambda: walker().settle)
+def settle(order: list[Node]) -> bool:
+    """Free the nodes of a backward that has freed none, if the gradients of its leaves are known to be finite."""
+    extras = [node.extra for node in order if node.op is Leaf and node.extra is not None]
+    if not all(extra.grad is None or _is_finite(extra.grad._data) for extra in extras):
+        return False
+    for node in order:
+        if node.saved:
+            node.saved, node.inputs = None, ()
+    return True
+
+
+def _is_finite(array: Any) -> bool:
+    known = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype in _KNOWN
+    return known and bool(np.isfinite(array).all())

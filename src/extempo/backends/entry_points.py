@@ -171,6 +171,8 @@ WALK = EntryPoint(
     "autograd.native_engine.walk", "calls.backward_engine._write_walk", "autograd.engine.BackwardEngine._visit"
 )
 ADD = EntryPoint("autograd.native_engine.add", "calls.sums._write_python_add", "autograd.accumulating._add_in_place")
+ALL_FINITE = EntryPoint("autograd.native_engine.all_finite", "calls.finiteness._write_all_finite")
+SETTLE = EntryPoint("autograd.native_engine.settle", "calls.finiteness._write_settle")
 
 # Optimizers.
 SAME = EntryPoint("optim.change_detection.same", "routines.stepping._write_same")

@@ -8,13 +8,12 @@ made, so sorting by number is a topological order.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
 from ..errors import GraphError
-from .op import REGISTRY, Op, Refuse
+from .op import Op, Refuse
 from .strides import Order
 from .types import TensorType
 
@@ -172,6 +171,9 @@ def describe_where(where: Where | None) -> str:
 class Graph:
     """Nodes in topological order, with the ones that come in and the ones that go out.
 
+    Made by `Graph.of(tensors)`, or a program's `graph`. Iterate over it, or ask for nodes (`find`), for what uses one
+    (`users`), for all before or after it; `print` it and `parse` the text back; `ex.inspect.draw` draws it.
+
     >>> x = ex.tensor(3.0, requires_grad=True)
     >>> graph = ex.Graph.of(x * x)
     >>> [node.op.name for node in graph]
@@ -248,20 +250,71 @@ class Graph:
 
     @classmethod
     def parse(cls, text: str) -> Graph:
-        """Read back what `str(graph)` wrote; line comments are not kept."""
-        lines = _Lines(text)
-        named: dict[str, Node] = {}
-        nodes: list[Node] = []
-        while (line := lines.next()) != ") {":
-            if match := re.fullmatch(r"(%\d+): (\S.*?)( requires_grad)?", line):
-                named[match[1]] = leaf(_parsed_type(match[2], lines), match[3] is not None)
-                nodes.append(named[match[1]])
-            elif line not in ("graph(", ""):
-                raise GraphError(f"parse: line {lines.number} is neither a leaf, a node nor a return: {line!r}")
-        inner, outputs = _parse_nodes(lines, named)
-        graph = cls([*nodes, *inner], outputs)
-        graph.verify()
-        return graph
+        """Read back what `str(graph)` wrote; line comments are not kept.
+
+        >>> x = ex.ones(2, requires_grad=True)
+        >>> [node.op.name for node in ex.Graph.parse(str(ex.Graph.of(x.exp())))]
+        ['leaf', 'exp']
+        """
+        from .graph_text import GraphReader
+
+        return GraphReader(text).graph()
+
+    # ---- asking
+
+    def find(self, op: str = "", line: str = "", requires_grad: bool | None = None) -> list[Node]:
+        """The nodes that fit all that is said, in the order in which they were made.
+
+        op: the name of their op.
+        line: the end of the file and line that recorded them, such as "train.py:12".
+        requires_grad: whether gradients flow through them.
+
+        >>> x = ex.ones(2, requires_grad=True)
+        >>> [str(node.type) for node in ex.Graph.of((x.exp() * 2).sum()).find(op="mul")]
+        ['f32[2]']
+        """
+        return [
+            node
+            for node in self.nodes
+            if (not op or node.op.name == op)
+            and (not line or (node.where is not None and node.line.endswith(line)))
+            and (requires_grad is None or node.requires_grad == requires_grad)
+        ]
+
+    def users(self, node: Node) -> list[Node]:
+        """The nodes that have this one among their inputs.
+
+        >>> x = ex.ones(2, requires_grad=True)
+        >>> graph = ex.Graph.of(x.exp() + x.sin())
+        >>> [user.op.name for user in graph.users(graph.inputs[0])]
+        ['exp', 'sin']
+        """
+        return [other for other in self.nodes if any(i is node for i in other.inputs)]
+
+    def before(self, node: Node) -> Graph:
+        """All that a node depends on, with the node as the output.
+
+        >>> x = ex.ones(2, requires_grad=True)
+        >>> graph = ex.Graph.of((x.exp() + x.sin()).sum())
+        >>> [n.op.name for n in graph.before(graph.find(op="exp")[0])]
+        ['leaf', 'exp']
+        """
+        found = Graph.reach([node])
+        return Graph([n for n in self.nodes if n in set(found.nodes)], [node])
+
+    def after(self, node: Node) -> Graph:
+        """The node and all that depends on it.
+
+        >>> x = ex.ones(2, requires_grad=True)
+        >>> graph = ex.Graph.of((x.exp() + x.sin()).sum())
+        >>> [n.op.name for n in graph.after(graph.find(op="exp")[0])]
+        ['exp', 'add', 'sum']
+        """
+        reached = {node}
+        for other in self.nodes:
+            if any(isinstance(i, Node) and i in reached for i in other.inputs):
+                reached.add(other)
+        return Graph([n for n in self.nodes if n in reached], [o for o in self.outputs if o in reached])
 
 
 def node_lines(
@@ -289,130 +342,6 @@ def node_lines(
     yield f"{indent}return {', '.join(names[o] for o in graph.outputs)}".rstrip()
 
 
-class _Lines:
-    """The lines of a text without comments, one after another."""
-
-    def __init__(self, text: str) -> None:
-        self._lines = text.strip().splitlines()
-        self.number = 0
-
-    def peek(self) -> str:
-        return without_comment(self._lines[self.number]).strip() if self.number < len(self._lines) else ""
-
-    def next(self) -> str:
-        if self.number >= len(self._lines):
-            raise GraphError(f"parse: the text ends in line {self.number}, before the graph does")
-        self.number += 1
-        return without_comment(self._lines[self.number - 1]).strip()
-
-
-def _parse_nodes(lines: _Lines, named: dict[str, Node]) -> tuple[list[Node], list[Node]]:
-    """The nodes up to the end of their graph, and what it returns."""
-    nodes: list[Node] = []
-    outputs: list[Node] = []
-    while (line := lines.next()) != "}":
-        if line == "return" or line.startswith("return "):
-            outputs = [_named(named, n.strip(), lines.number) for n in line[7:].split(",") if n.strip()]
-        elif match := re.fullmatch(r"(%\d+) = (\w+)\((.*)\) : (.*)", line):
-            named[match[1]] = _parse_node(match[2], match[3], match[4], named, lines)
-            nodes.append(named[match[1]])
-        elif line:
-            raise GraphError(f"parse: line {lines.number} is neither a leaf, a node nor a return: {line!r}")
-    return nodes, outputs
-
-
-def _parsed_type(text: str, lines: _Lines) -> Any:
-    try:
-        return parse_type(text)
-    except (ValueError, KeyError):
-        raise GraphError(
-            f"parse: line {lines.number} has the type {text!r}, which is none of a tensor or number; sizes with names "
-            "are those of a program, which Program.parse reads"
-        ) from None
-
-
-def _named(named: dict[str, Node], name: str, line: int) -> Node:
-    if name not in named:
-        raise GraphError(f"parse: line {line} uses {name}, which no line above defines")
-    return named[name]
-
-
-def _parse_node(op_name: str, args: str, type_: str, named: dict[str, Node], lines: _Lines) -> Node:
-    op, number = REGISTRY.get(op_name), lines.number
-    if op is None:
-        raise GraphError(f"parse: line {number} uses the op {op_name!r}, which is not registered")
-    inputs: list[Any] = []
-    attrs: dict[str, Any] = {}
-    for part in split_arguments(args):
-        key = re.match(r"(\w+)=", part)
-        if part.startswith("%"):
-            inputs.append(_named(named, part, number))
-        elif key:
-            attrs[key[1]] = _literal(part[key.end() :])
-        else:
-            inputs.append(_literal(part))
-    while inside := re.fullmatch(r"(\w+)\((.*)\) \{", lines.peek()):
-        lines.next()
-        pairs = [part.partition(": ") for part in split_arguments(inside[2])]
-        own = {name: leaf(_parsed_type(text, lines)) for name, _, text in pairs}
-        arguments = list(own.values())
-        nodes, outputs = _parse_nodes(lines, own)
-        attrs[inside[1]] = Graph([*arguments, *nodes], outputs)
-    return Node(op, tuple(inputs), attrs, _parsed_type(type_, lines), (), None)
-
-
-def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
-    """The characters that are no part of a text in quotes, with their places."""
-    quote, escaped = "", False
-    for i, c in enumerate(text):
-        if quote:
-            if c == quote and not escaped:
-                quote = ""
-            escaped = c == "\\" and not escaped
-        elif c in "'\"":
-            quote = c
-        else:
-            yield i, c
-
-
-def split_arguments(text: str) -> list[str]:
-    """Split at commas outside brackets and quotes."""
-    parts, depth, start = [], 0, 0
-    for i, c in _outside_quotes(text):
-        if c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [p for p in [*parts, text[start:].strip()] if p]
-
-
-def without_comment(line: str) -> str:
-    """A line up to the two spaces and the `#` that stand before a comment."""
-    if "  # " not in line:
-        return line
-    return next((line[:i] for i, c in _outside_quotes(line) if c == " " and line.startswith("  # ", i)), line)
-
-
-def _literal(text: str) -> Any:
-    import ast
-
-    from .types import as_dtype
-
-    if match := re.fullmatch(r"extempo\.(\w+)", text):
-        return as_dtype(match[1])
-    if text in ("inf", "-inf", "nan"):
-        return float(text)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        raise GraphError(
-            f"parse: {text!r} is no literal; only numbers, strings, tuples and dtypes can be read back"
-        ) from None
-
-
 def type_text(type_: Any) -> str:
     """`f32[3]`, `(f32[3], i64[3])` or `float` for a weak number."""
     if isinstance(type_, TensorType):
@@ -420,12 +349,3 @@ def type_text(type_: Any) -> str:
     if isinstance(type_, tuple):
         return f"({', '.join(map(type_text, type_))})"
     return str(type_.__name__)
-
-
-def parse_type(text: str) -> Any:
-    """The inverse of `type_text`."""
-    text = text.strip()
-    if text.startswith("("):
-        return tuple(parse_type(part) for part in split_arguments(text[1:-1]))
-    numbers: dict[str, type] = {"float": float, "int": int}
-    return numbers[text] if text in numbers else bool if text == "bool" else TensorType.parse(text)

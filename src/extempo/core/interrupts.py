@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Generator, Iterator
 from contextvars import ContextVar, copy_context
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -94,6 +94,34 @@ def block(fn: Callable[P, Iterator[T]]) -> Callable[P, _Block[T]]:
         return _Block(cast(Callable[..., Generator[T, None, None]], fn), args, kwargs)
 
     return made
+
+
+class Undone:
+    """A context manager that does something and undoes it, whatever interrupts it. Undoing may come twice."""
+
+    def _begin(self) -> None:
+        """What is done where the block is entered."""
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self._begin()
+            return self
+        except BaseException:  # the block is never entered, and so never left
+            self._end()
+            raise
+
+    @guarded
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end()
+        except BaseException:
+            self._end()
+            raise
 
 
 class Scope(Generic[T]):

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ExtempoError
+from .debuggers import looking
 from .types import bool_, from_numpy_dtype, get_default_dtype, int64
+from .value_summary import summarised
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -78,19 +80,30 @@ def get_printoptions() -> dict[str, Any]:
 
 def tensor_text(tensor: Tensor) -> str:
     """`repr` of a tensor: its values, its dtype where the values do not tell, and its place in the graph."""
-    array = tensor._values()
+    with looking():
+        array = tensor._values()
+        grad_fn = tensor.grad_fn
     kind = type(tensor).__name__
     suffixes = []
     dtype = from_numpy_dtype(array.dtype)
     told_by_values = (get_default_dtype(), int64, bool_) if array.size else (get_default_dtype(),)
     if dtype not in told_by_values:
         suffixes.append(f"dtype={dtype}")
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn={tensor.grad_fn!r}")
+    if grad_fn is not None:
+        suffixes.append(f"grad_fn={grad_fn!r}")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     prefix = "tensor(" if kind in ("Tensor", "Parameter") else f"{kind}("
     return format_tensor(array, suffixes=suffixes, prefix=prefix)
+
+
+def summary_text(tensor: Tensor) -> str:
+    """What `print` adds to the text of a tensor that is too large to be shown whole: a line that sums its values up."""
+    if tensor.numel() <= _options.threshold or not _options.edgeitems:
+        return ""
+    with looking():
+        array = tensor._values()
+    return f"\n# {summarised(array, str(from_numpy_dtype(array.dtype)).rpartition('.')[2])}"
 
 
 def format_tensor(array: Array, *, suffixes: Sequence[str] = (), prefix: str = "tensor(") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import FrameType
 from typing import Any
 
 from .graph import Where
@@ -17,6 +18,13 @@ def _is_internal(package: str | None) -> bool:
     answer = package is not None and (package + ".").startswith("extempo.") and not package.startswith("extempo.cli")
     PACKAGES[package] = answer
     return answer
+
+
+def is_internal(frame: FrameType) -> bool:
+    """Whether a frame is of Extempo's own code."""
+    package = frame.f_globals.get("__package__")
+    known = PACKAGES.get(package)
+    return _is_internal(package) if known is None else known
 
 
 def user_line() -> Where | None:
@@ -44,7 +52,7 @@ def user_line() -> Where | None:
 def user_stacklevel() -> int:
     """The `stacklevel` with which `warnings.warn`, called by our caller, points at the user's line."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_internal(frame.f_globals.get("__package__")):
+    while frame.f_back is not None and is_internal(frame):
         level, frame = level + 1, frame.f_back
     return level
 

@@ -453,12 +453,17 @@ class Tensor(TensorMethods):
         return self.flip(0) if self.ndim else self
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self._type.shape and spec else repr(self)
+        return format(self.item(), spec) if not self._type.shape and spec else str(self)
 
     def __repr__(self) -> str:
         from .printing import tensor_text
 
         return tensor_text(self)
+
+    def __str__(self) -> str:
+        from .printing import summary_text
+
+        return repr(self) + summary_text(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
@@ -501,6 +506,8 @@ class Tensor(TensorMethods):
         node = self._current_node()
         if node is None:
             node = self._node = leaf(self._type)
+            if self._grad_barrier is not None:  # for whoever asks why no gradient flows here
+                node.attrs["cut"], node.where = self._grad_barrier
         return node
 
     def _catch_up(self) -> None:

@@ -16,9 +16,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def forgetting(x: K, table: dict[int, Any]) -> ref[K]:
-    """A weak reference to `x`; with `x` goes what a table has for its id."""
-    return ref(x, partial(table.pop, id(x)))  # pop(id, reference): no error where there is nothing
+def forgetting(x: K, table: dict[Any, Any], key: Any = None) -> ref[K]:
+    """A weak reference to `x`; with `x` goes what a table has for its id, or for a key."""
+    return ref(x, partial(table.pop, id(x) if key is None else key))  # pop(key, reference): no error where nothing is
 
 
 class WeakTable(Generic[K, V]):

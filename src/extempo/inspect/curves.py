@@ -15,7 +15,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 def curve(series: Mapping[str, Sequence[float]], title: str = "", x_label: str = "epoch", start: int = 1) -> Picture:
     """A line for each series over 1, 2, 3, ...; what is not finite is left out.
 
-    >>> str(ex.inspect.curve({"loss": [2.0, 1.0, 0.5]}, "Loss")).startswith("<svg")
+    >>> ex.inspect.curve({"loss": [2.0, 1.0, 0.5]}, "Loss").svg().startswith("<svg")
     True
     """
     places = _legend(list(series), _LEFT + 8, _WIDTH - _RIGHT)

@@ -47,10 +47,12 @@ class _Event(NamedTuple):
     held: Any  # its result, so that nothing else gets its identity
 
 
-class _Watching(Observer):
+class Watching(Observer):
+    """Keeps what is not finite with where it came from."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.made: dict[int, _Event] = {}  # by the tensor
+        self.events: dict[int, _Event] = {}  # by the tensor
         self.written: dict[int, _Event] = {}  # by the storage: a write through a view is seen through others
         self.last: _Event | None = None
         self.modules: list[str] = []  # those that run, the innermost last
@@ -62,13 +64,16 @@ class _Watching(Observer):
             if n_nan or n_inf:
                 tensors = [i for i in inputs if isinstance(i, Tensor | TensorLike) and _values(i) is not None]
                 bad = [(bool(_count(i)[0]), self._maker(i)) for i in tensors if any(_count(i))]
-                made = " and ".join(f"{n} {what}" for n, what in ((n_nan, "nan"), (n_inf, "inf")) if n)
+                made = _made_text(n_nan, n_inf)
                 told = ", ".join(map(_range, tensors)) or "that are no tensors"
                 where = describe_where(user_line()) or "an unknown line"
-                module = self.modules[-1] if self.modules else ""
-                event = _Event(NonFinite(op.name, made, told, where, module), bool(n_nan), bad, out)
-                self.made[id(out)] = self.last = event
+                event = _Event(NonFinite(op.name, made, told, where, self.module()), bool(n_nan), bad, out)
+                self.events[id(out)] = self.last = event
         return result
+
+    def module(self) -> str:
+        """The path of the module that runs."""
+        return self.modules[-1] if self.modules else ""
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         written = super().write(target, value, op_name, made_from)
@@ -82,7 +87,7 @@ class _Watching(Observer):
 
     def _maker(self, t: Any) -> _Event | None:
         """What made a tensor's values not finite, if an op did."""
-        found = self.made.get(id(t))
+        found = self.events.get(id(t))
         return found if found is not None or not isinstance(t, Tensor) else self.written.get(id(t._storage))
 
 
@@ -94,7 +99,7 @@ def first_nonfinite(fn: Callable[..., Any], *args: Any, model: Module | None = N
     >>> ex.inspect.first_nonfinite(lambda x: (x - 1).log(), ex.ones(2)).op
     'log'
     """
-    watching = _Watching()
+    watching = Watching()
     with eager(), switch(interceptor=watching), ExitStack() as hooks:
         for name, module in model.named_modules() if model is not None else ():
             enter, leave = _noting(watching.modules, name)
@@ -144,5 +149,26 @@ def _count(t: Any) -> tuple[int, int]:
 
 
 def _range(t: Any) -> str:
-    array = _values(t)
-    return f"{array.min():.4g} .. {array.max():.4g}" if array.size else "empty"
+    return range_text(_values(t))
+
+
+def range_text(array: Any) -> str:
+    """The smallest and the largest element; of what is not finite, how much there is beside."""
+    if not array.size:
+        return "empty"
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if finite.size == wide.size:
+        return f"{finite.min():.4g} .. {finite.max():.4g}"
+    within = f"{finite.min():.4g} .. {finite.max():.4g}, " if finite.size else ""
+    return f"({within}{counted_text(array)})"
+
+
+def counted_text(*arrays: Any) -> str:
+    """How many nan and infinities there are: "3 nan and 1 inf"; "" if none."""
+    wide = [array.astype(np.float64) for array in arrays]
+    return _made_text(sum(int(np.isnan(a).sum()) for a in wide), sum(int(np.isinf(a).sum()) for a in wide))
+
+
+def _made_text(n_nan: int, n_inf: int) -> str:
+    return " and ".join(f"{n} {what}" for n, what in ((n_nan, "nan"), (n_inf, "inf")) if n)

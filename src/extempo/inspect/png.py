@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _PER_INCH = 100  # units of a picture
 _POINTS = 72 / _PER_INCH  # in a unit
+_CURVE_STEPS = 16
 _SHARPNESS = 2  # pixels for each unit
 _MOST_PIXELS = 30_000  # for a side; matplotlib paints no more than twice as many
 _ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
@@ -40,7 +41,7 @@ def write(svg: str, path: Path) -> None:
 def _paint(axes: Axes, part: ElementTree.Element, place: int) -> None:
     """One shape; those that come later lie above, as in the SVG."""
     from matplotlib.colors import to_rgba
-    from matplotlib.patches import Circle, FancyBboxPatch
+    from matplotlib.patches import Circle, FancyBboxPatch, Polygon
 
     given = part.attrib
     dashes = given.get("stroke-dasharray", "none")
@@ -63,7 +64,12 @@ def _paint(axes: Axes, part: ElementTree.Element, place: int) -> None:
     elif kind in ("line", "path"):
         text = given["d"] if kind == "path" else " ".join(given[key] for key in ("x1", "y1", "x2", "y2"))
         numbers = [float(n) for n in re.findall(r"-?[0-9.]+", text)]
-        axes.plot(numbers[::2], numbers[1::2], color=given["stroke"], linewidth=width, linestyle=style, zorder=place)
+        points = list(zip(numbers[::2], numbers[1::2], strict=True))
+        across_line, down_line = zip(*(_bent(points) if "C" in text else points), strict=True)
+        axes.plot(across_line, down_line, color=given["stroke"], linewidth=width, linestyle=style, zorder=place)
+    elif kind == "polygon":
+        corners = [tuple(map(float, pair.split(","))) for pair in given["points"].split()]
+        axes.add_patch(Polygon(corners, closed=True, **faces))
     elif kind == "text":
         turned = re.match(r"rotate\((-?[0-9.]+)", given.get("transform", ""))
         axes.text(
@@ -79,3 +85,18 @@ def _paint(axes: Axes, part: ElementTree.Element, place: int) -> None:
             parse_math=False,
             zorder=place,
         )
+
+
+def _bent(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points on the curve from the first of four to the last, drawn towards the two between them."""
+    found = []
+    for step in range(_CURVE_STEPS + 1):
+        t = step / _CURVE_STEPS
+        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+        found.append(
+            (
+                sum(w * x for w, (x, _) in zip(weights, points, strict=True)),
+                sum(w * y for w, (_, y) in zip(weights, points, strict=True)),
+            )
+        )
+    return found

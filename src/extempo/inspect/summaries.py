@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from html import escape
 from typing import Any
 
 from ..core.wording import counted
 from ..nn import Module, ModuleDict, ModuleList
+from .style import fragment, page
 from .tables import WIDTH, Column, Printable, Table, bytes_text
 from .tracing import Step, require_module, trace, types_text
 
@@ -71,7 +73,14 @@ class Summary(Printable):
         }
 
     def _repr_html_(self) -> str:
+        return fragment(self._html())
+
+    def _html(self) -> str:
         return f"{self.table.html()}<p>{self._total()}</p>"
+
+    def html(self) -> str:
+        """A page with the table and the totals."""
+        return page(self.model, f"<h2>{escape(self.model)}</h2>{self._html()}")
 
 
 def _layers(model: Module, steps: list[Step] | None) -> list[dict[str, Any]]:

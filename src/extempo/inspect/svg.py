@@ -49,6 +49,20 @@ class Picture:
         if text:
             self._parts.append(f"<path {_attributes(d=text, stroke=stroke, fill='none', **style)}/>")
 
+    def curve(
+        self, start: tuple[float, float], first: tuple[float, float], second: tuple[float, float],
+        end: tuple[float, float], *, stroke: str = INK, **style: Any,
+    ) -> None:  # fmt: skip
+        """A smooth line that leaves `start` towards `first` and comes to `end` from `second`."""
+        (x, y), *rest = ((_number(a), _number(b)) for a, b in (start, first, second, end))
+        bent = " ".join(f"{a} {b}" for a, b in rest)
+        self._parts.append(f"<path {_attributes(d=f'M{x} {y} C{bent}', stroke=stroke, fill='none', **style)}/>")
+
+    def polygon(self, points: Iterable[tuple[float, float]], *, fill: str = INK, **style: Any) -> None:
+        """A filled shape, such as the head of an arrow."""
+        text = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+        self._parts.append(f"<polygon {_attributes(points=text, fill=fill, **style)}/>")
+
     def circle(self, x: float, y: float, r: float, *, title: str = "", **style: Any) -> None:
         inside = f"<title>{escape(title)}</title>" if title else ""
         self._parts.append(f"<circle {_attributes(cx=x, cy=y, r=r, **style)}>{inside}</circle>")
@@ -61,6 +75,12 @@ class Picture:
         self._parts.append(f"<text {given}>{escape(text)}</text>")
 
     def __str__(self) -> str:
+        return f"{self.title} ({_number(self.width)} x {_number(self.height)}; save(path) writes it, svg() is its text)"
+
+    __repr__ = __str__
+
+    def svg(self) -> str:
+        """The picture as SVG text."""
         size = f'width="{_number(self.width)}" height="{_number(self.height)}"'
         box = f'viewBox="0 0 {_number(self.width)} {_number(self.height)}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} role="img" style="{_FONT}">'
@@ -68,18 +88,18 @@ class Picture:
         return "\n".join([head, f"<title>{escape(self.title)}</title>", paper, *self._parts, "</svg>"])
 
     def _repr_svg_(self) -> str:
-        return str(self)
+        return self.svg()
 
     def _repr_html_(self) -> str:
-        return str(self)
+        return self.svg()
 
     def save(self, path: str | Path) -> Path:
         """Write it as a file: `.svg`, or `.png` where matplotlib is installed."""
         path = Path(path)
         if path.suffix == ".svg":
-            path.write_text(str(self), encoding="utf-8")
+            path.write_text(self.svg(), encoding="utf-8")
         elif path.suffix == ".png":
-            write_png(str(self), path)
+            write_png(self.svg(), path)
         else:
             raise ValueError(f"save: expected a path that ends in .svg or .png, got {path}")
         return path

@@ -10,6 +10,8 @@ from html import escape
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from .style import fragment
+
 WIDTH = 80
 NO_BREAK = "\u00a0"
 _GAP = "  "
@@ -127,22 +129,23 @@ class Table:
     __repr__ = text
 
     def html(self) -> str:
-        """A plain HTML table."""
-        style = "text-align:right;font-variant-numeric:tabular-nums"
-        head = "".join(f"<th>{escape(c.title)}</th>" for c in self.columns)
+        """A table for a page of `inspect.style`; shown by itself, in a notebook, it brings the style along."""
+
+        def opened(tag: str, column: Column) -> str:
+            return f'<{tag} class="number">' if column.right else f"<{tag}>"
+
+        head = "".join(f"{opened('th', c)}{escape(c.title)}</th>" for c in self.columns)
         body = "".join(
             "<tr>"
-            + "".join(
-                f'<td style="{style if c.right else "text-align:left"}">{escape(entry)}</td>'
-                for c, entry in zip(self.columns, row, strict=True)
-            )
+            + "".join(f"{opened('td', c)}{escape(entry)}</td>" for c, entry in zip(self.columns, row, strict=True))
             + "</tr>"
             for row in self.rows
         )
         title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        return fragment(self.html())
 
     def records(self) -> list[dict[str, Any]]:
         """One dict for each row."""

@@ -7,6 +7,7 @@ stream are as they were. When forward raises, the way up to there is a note of t
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 import sys
@@ -20,14 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.context import no_grad
-from ..core.interrupts import block, certainly, guarded
+from ..core.interrupts import Undone, block, certainly
 from ..core.tensor import Tensor
+from ..core.weak import WeakMembers
 from ..core.wording import counted
 from ..func.tree import leaves
-from ..nn import Module
+from ..nn import Module, ModuleDict, ModuleList
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import fork_rng
 from ..tracing.api import eager
+from .style import fragment, page
 from .tables import NO_BREAK, WIDTH, Column, Printable, Table, bytes_text, plain, seconds_text
 
 MOST_VALUES = 6
@@ -58,6 +61,7 @@ class Step(NamedTuple):
     glimpse: str  # the first values of the output
     origin: str  # of a nan or an infinity in the output: what else has one, "" if there is none
     error: str  # what forward raised, "" as a rule
+    in_list: bool = False  # it is a child of a ModuleList or ModuleDict
 
 
 class Trace(Printable):
@@ -158,11 +162,11 @@ class Trace(Printable):
         return {"model": self.model, "steps": steps}
 
     def html(self) -> str:
-        """The table as HTML, with the first values of every output."""
-        return self._html(self.steps, "")
+        """A page with the table, and the first values of every output."""
+        return page(self._heading(), self._html(self.steps, ""))
 
     def _repr_html_(self) -> str:
-        return self._html(*self._shown())
+        return fragment(self._html(*self._shown()))
 
     def _html(self, steps: list[Step], left_out: str) -> str:
         rows = [
@@ -181,29 +185,48 @@ class Trace(Printable):
         titles = ["module", "in", "out", "parameters", "range", "values", "time", "memory"]
         columns = [Column(title, right=title in ("parameters", "time", "memory")) for title in titles]
         notes = "".join(f"<p>{escape(note)}</p>" for note in (left_out, self._verdict()) if note)
-        return f"<h4>{escape(self._heading())}</h4>{Table(columns, rows).html()}{notes}"
+        return f"<h2>{escape(self._heading())}</h2>{Table(columns, rows).html()}{notes}"
 
 
 def trace(model: Module, *inputs: Any, **options: Any) -> Trace:
     """Run the model once and tell what each module got and gave: shapes, dtypes, ranges, nan, time, memory.
 
     Runs eagerly, without gradients and in the model's own train or eval mode; `options` are keyword arguments of
-    forward. What looking takes is not part of the time; memory is that of the output. Buffers and the random stream
-    are afterwards as they were.
+    forward. A model that is traced for the first time runs twice, on copies of its inputs at first, so that loading
+    kernels is no layer's time. What looking takes is not part of the time; memory is that of the output. Buffers and
+    the random stream are afterwards as they were.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     >>> [(step.name, step.outputs) for step in ex.inspect.trace(model, ex.ones(4, 2))]
     [('', ['float32 (4, 3)']), ('0', ['float32 (4, 3)']), ('1', ['float32 (4, 3)'])]
     """
     require_module("trace", model)
+    with unchanged(model), no_grad(), eager():
+        _warm_up(model, inputs, options)
     watch = _Watch(model)
-    with _unchanged(model), watch, no_grad(), eager():
+    with unchanged(model), watch, no_grad(), eager():
         try:
             output = model(*inputs, **options)
         except Exception as error:
             error.add_note(str(Trace(type(model).__name__, watch.steps(), None)))
             raise
     return Trace(type(model).__name__, watch.steps(), output)
+
+
+_WARM: WeakMembers[Module] = WeakMembers()  # models that ran here before
+
+
+def _warm_up(model: Module, inputs: Any, options: Any) -> None:
+    """Run a model that was never traced once on copies, so that loading kernels is not booked on a layer."""
+    has_hooks = any(module._call_hooks for module in model.modules())
+    if model in _WARM or has_hooks or any(hasattr(leaf, "__next__") for leaf in leaves((inputs, options))):
+        return  # hooks would see a run too many, and what an iterator gives is there for one run only
+    try:
+        copies, named = copy.deepcopy((inputs, options))
+        model(*copies, **named)
+    except Exception:
+        return  # the run that is looked at raises it, too
+    _WARM.add(model)
 
 
 def require_module(what: str, model: Any) -> None:
@@ -215,7 +238,7 @@ def require_module(what: str, model: Any) -> None:
 
 
 @block
-def _unchanged(model: Module) -> Iterator[None]:
+def unchanged(model: Module) -> Iterator[None]:
     """Put buffers and the random stream back at the end."""
     kept = [
         (module._buffers, name, buffer, buffer._version, buffer.clone())
@@ -240,6 +263,7 @@ def _put_back(kept: list[tuple[dict[str, Any], str, Tensor, int, Tensor]]) -> No
 class _Opened(NamedTuple):
     """A call that has begun."""
 
+    name: str  # of the module in the model
     place: int  # among the found
     call: int  # of this module
     began: float  # without what looking took
@@ -247,12 +271,14 @@ class _Opened(NamedTuple):
     error: BaseException | None  # one that was being handled already
 
 
-class _Watch:
+class _Watch(Undone):
     """Hooks on every module of a model, for as long as it runs."""
 
     def __init__(self, model: Module) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}
         self._modules = list(model.modules())
+        lists = [m for m in self._modules if isinstance(m, ModuleList | ModuleDict)]
+        self._in_lists = {id(child) for holder in lists for child in holder.children()}
         self._without_hooks = [module for module in self._modules if module._call_hooks is None]
         self._found: list[Step | None] = []
         self._open: list[_Opened] = []
@@ -260,23 +286,10 @@ class _Watch:
         self._calls: dict[int, int] = {}
         self._handles: list[Any] = []
 
-    def __enter__(self) -> _Watch:
-        try:
-            for module in self._modules:
-                self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
-                self._handles.append(module.register_forward_hook(self._after, always_call=True))
-            return self
-        except BaseException:
-            self._end()
-            raise
-
-    @guarded
-    def __exit__(self, *raised: Any) -> None:
-        try:
-            self._end()
-        except BaseException:
-            self._end()
-            raise
+    def _begin(self) -> None:
+        for module in self._modules:
+            self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._handles.append(module.register_forward_hook(self._after, always_call=True))
 
     def _end(self) -> None:
         for handle in self._handles:
@@ -290,7 +303,16 @@ class _Watch:
     def _before(self, module: Module, args: Any, kwargs: Any) -> None:
         now = time.perf_counter()
         call = self._calls[id(module)] = self._calls.get(id(module), 0) + 1
-        self._open.append(_Opened(len(self._found), call, now - self._looking, (args, kwargs), sys.exc_info()[1]))
+        self._open.append(
+            _Opened(
+                self._names.get(id(module), ""),
+                len(self._found),
+                call,
+                now - self._looking,
+                (args, kwargs),
+                sys.exc_info()[1],
+            )
+        )
         self._found.append(None)
 
     def _after(self, module: Module, args: Any, output: Any) -> None:
@@ -300,7 +322,7 @@ class _Watch:
         outputs = _tensors(output)
         low, high, n_nan, n_inf = _extremes(outputs)
         self._found[opened.place] = Step(
-            self._names.get(id(module), ""),  # a compiled model runs the one it was made from
+            opened.name,  # "" also of a compiled model, which runs the one that it was made from
             type(module).__name__,
             opened.call,
             len(self._open),
@@ -316,6 +338,7 @@ class _Watch:
             glimpse(outputs[0]) if outputs else "",
             _origin(module, _tensors(opened.inputs)) if n_nan or n_inf else "",
             f"raised {type(error).__name__}" if error is not None and error is not opened.error else "",
+            id(module) in self._in_lists,
         )
         self._looking += time.perf_counter() - ended
 
@@ -387,8 +410,11 @@ def _extremes(tensors: list[Any]) -> tuple[float, float, int, int]:
 
 
 def _title(step: Step) -> str:
+    """`cell #2: GRUCell`; a child of a list, which is never called itself, has the list's name, too: `blocks.0`."""
     again = f" #{step.call}" if step.call > 1 else ""
-    return f"{step.name.rsplit('.', 1)[-1]}{again}: {step.kind}" if step.name else f"{step.kind}{again}"
+    *around, own = step.name.split(".")
+    name = f"{around[-1]}.{own}" if around and step.in_list else own
+    return f"{name}{again}: {step.kind}" if step.name else f"{step.kind}{again}"
 
 
 def _range(step: Step) -> str:

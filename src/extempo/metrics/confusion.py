@@ -199,7 +199,7 @@ class ConfusionMatrix(Metric):
         return picture
 
     def _repr_html_(self) -> str:
-        return str(self.svg())
+        return self.svg().svg()
 
 
 def short(name: str, width: int) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..core.storage import Array
 from ..errors import ShapeError
-from ..inspect.tables import Printable
+from ..inspect.style import figure, fragment, page
+from ..inspect.tables import Column, Printable, Table
 from . import findings
 from .base import pair, ratio
 from .confusion import ConfusionMatrix, classes_of, second_of_two, short
@@ -99,20 +100,22 @@ class Report(Printable):
         }
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(c.name)}</td><td>{c.precision:.1%}</td><td>{c.recall:.1%}</td><td>{c.f1:.1%}</td>"
-            f"<td>{c.n}</td></tr>"
-            for c in self.classes
-        )
-        figures = "".join(
-            f"<tr><td>{escape(name)}</td><td>{_figure_text(name, value)}</td></tr>"
-            for name, value in self.figures.items()
-        )
+        return fragment(self._html())
+
+    def html(self) -> str:
+        """A page with the verdict, the classes, the figures and the confusion matrix."""
+        return page("Report", self._html())
+
+    def _html(self) -> str:
+        titles = ("class", "precision", "recall", "f1", "n")
+        rows = [[c.name, *(f"{x:.1%}" for x in (c.precision, c.recall, c.f1)), str(c.n)] for c in self.classes]
+        classes = Table([Column(title, right=title != "class") for title in titles], rows)
+        pairs = [[name, _figure_text(name, value)] for name, value in self.figures.items()]
+        figures = Table([Column("figure"), Column("value", right=True)], pairs)
         reasons = "".join(f"<li>{escape(reason.text)}</li>" for reason in self.reasons)
         return (
-            f"<p><b>{escape(self.verdict)}</b></p><ul>{reasons}</ul>"
-            "<table><tr><th>class</th><th>precision</th><th>recall</th><th>f1</th><th>n</th></tr>"
-            f"{cells}</table><table>{figures}</table>{self.confusion.svg()}"
+            f"<h2>{escape(self.verdict)}</h2><ul>{reasons}</ul>{classes.html()}{figures.html()}"
+            f"{figure(self.confusion.svg())}"
         )
 
 

@@ -1,4 +1,7 @@
-"""Checks before the first epoch: one batch, a second at most, one line of warning for each thing that looks wrong."""
+"""Checks before the first epoch: one batch, a second at most, one line of warning for each thing that looks wrong.
+
+And one while it runs: whether steps leave graphs behind.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.context import no_grad
+from ..core.graph import next_number
 from ..core.tensor import Tensor
 from ..core.wording import counted
 from ..errors import NoGradientPathError
+from ..memory.holding import holders_since, n_live_nodes
 from ..nn import Module
 from ..nn.hidden_layers import hidden_parameters
 from .batches import Inputs
@@ -124,6 +129,28 @@ def _gradients(trainer: Trainer) -> list[str]:
         why = "was it made before they were, or of another model?"
         found.append(f"the optimizer does not have {_some(left_out)}: {why}")
     return found
+
+
+class KeptGraphs:
+    """Looks, after two of the first steps, whether the graphs of all steps between are still there."""
+
+    FIRST, SECOND = 16, 48  # after which steps
+
+    def __init__(self) -> None:
+        self._n_steps = 0
+        self._n_nodes = 0
+        self._number = 0  # of the newest node then
+
+    def after_step(self) -> str:
+        """What keeps the graphs of steps, if it is known by now that something does; "" otherwise."""
+        self._n_steps += 1
+        if self._n_steps == self.FIRST:
+            self._n_nodes, self._number = n_live_nodes(), next_number()
+        elif self._n_steps == self.SECOND and n_live_nodes() - self._n_nodes >= self.SECOND - self.FIRST:
+            found = holders_since(self._number).accumulating
+            who = str(found[0]) if found else "something keeps the graph of every step"
+            return f"{who}: memory grows with every step; keep loss.detach() or loss.item() instead"
+        return ""
 
 
 def _some(names: list[str]) -> str:

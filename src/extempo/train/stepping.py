@@ -8,6 +8,8 @@ again, op by op, to find the op that is to blame.
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -15,20 +17,27 @@ from .. import ops
 from ..autograd import detect_anomaly
 from ..batching.api import batch as batched
 from ..core.tensor import Tensor
-from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
+from ..errors import AutogradError, DtypeError, ExtempoError, NonFiniteError, ShapeError
 from ..func.tree import leaves
 from ..inspect.nonfinite import first_nonfinite, is_finite
+from ..inspect.recording import record
 from ..nn import Module
 from ..nn.utils import clip_grads_with_norm_, get_total_norm
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import current_generator
 from ..tracing.api import compile as compiled
 from ..tracing.api import eager
-from .batches import Inputs
+from .batches import Inputs, n_samples
+
+EXPLODED = 1e6  # weights beyond this are nobody's wish
+MOST_RECORDED = 1 << 28  # bytes of values of a step that is written to a file
 
 
 class NonFiniteLossError(ExtempoError):
-    """The loss became nan or infinite; the message names the op that made it so. The model is as it was before."""
+    """The loss became nan or infinite; the message names the op that made it so. The model is as it was before.
+
+    The step is in a file of `ex.record`, which the message names, too.
+    """
 
 
 class _NonFiniteNorm(Exception):
@@ -69,6 +78,7 @@ class Stepper:
         self._each = batched(_OneSample(model, loss))
         self.learn = compiled(self._learn) if compile else self._learn
         self.look = compiled(self.forward) if compile else self.forward
+        self.before_forward: Callable[[int, bool], None] | None = None  # where several processes train together
         self._draws = (0, 0, 0)  # where the random stream was before the step
         self._buffers: list[tuple[Tensor, int, Tensor]] = []  # each with its version and a copy
 
@@ -101,6 +111,8 @@ class Stepper:
         return self._model(**inputs) if isinstance(inputs, dict) else self._model(*inputs)
 
     def _learn(self, inputs: Inputs, target: Any, share: float, update: bool) -> tuple[Any, float]:
+        if self.before_forward is not None:
+            self.before_forward(n_samples(target), update)
         output, loss = self.forward(inputs, target)
         (loss if share == 1.0 else loss * share).backward()
         value = float(loss.item())  # read after backward: so both are one plan
@@ -157,11 +169,16 @@ class Stepper:
             output, loss = self.learn(inputs, target, share, update)
         except _NonFiniteNorm:
             self.undo()
-            raise NonFiniteLossError(self._why_gradient(inputs, target)) from None
+            why = self._why_gradient(inputs, target) + self._recorded(inputs, target)
+            raise NonFiniteLossError(why) from None
+        except NonFiniteError as error:  # what a guard has met
+            self.undo()
+            whole = "" if self._spoiled() else "; the model is as it was before this step"
+            raise NonFiniteLossError(f"{error}{whole}{self._recorded(inputs, target)}") from None
         if not math.isfinite(loss):
             self.undo()
             why = self._spoiled() or f"{self._to_blame(inputs, target)}; the model is as it was before this step"
-            raise NonFiniteLossError(f"the loss is {loss}: {why}")
+            raise NonFiniteLossError(f"the loss is {loss}: {why}{self._recorded(inputs, target)}")
         return output, loss
 
     def finish(self, factor: float) -> None:
@@ -202,7 +219,25 @@ class Stepper:
         reasons = [f"{bad[0]} of this batch is not finite"] if bad else []
         if found is not None:
             reasons.append(str(found))
+        largest = max((float(p.abs().max().item()) for p in self._model.parameters() if p.numel()), default=0.0)
+        if largest > EXPLODED:
+            reasons.append(
+                f"weights have grown to {largest:.1g}, training has diverged: lower the learning rate, or set "
+                "clip_grad_norm"
+            )
         return ", and ".join(reasons) or "a second run was finite"
+
+    def _recorded(self, inputs: Inputs, target: Any) -> str:
+        """Run the step once more into a file, and say what to do with it."""
+        path = os.path.join(tempfile.gettempdir(), f"extempo-step-{os.getpid()}.extempo")
+        try:
+            with record(path, most_bytes=MOST_RECORDED):
+                self.forward(inputs, target)[1].backward()
+        except (ExtempoError, OSError):  # too large, or nowhere to write it: the reason for the recording matters more
+            return ""
+        finally:
+            self.undo()
+        return f". The step can be run again, node by node: extempo replay {path}"
 
     def _why_gradient(self, inputs: Inputs, target: Any) -> str:
         text = "the gradients are not finite, the loss is"

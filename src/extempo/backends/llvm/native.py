@@ -106,7 +106,12 @@ class Native:
         return NativeGradient(compute, n_saved, numbers, outputs)
 
     def walker(
-        self, classes: dict[str, type], leaf: type[Op], sum_to: Callable[..., Any], sum_apart: Callable[..., Any]
+        self,
+        classes: dict[str, type],
+        leaf: type[Op],
+        sum_to: Callable[..., Any],
+        sum_apart: Callable[..., Any],
+        is_timed: bool = False,
     ) -> Walker:
         """The inner loop of backward; `sum_to(array, type)` undoes broadcasting, `sum_apart(a, b)` adds any layouts."""
         add = []
@@ -116,7 +121,7 @@ class Native:
             if kernel is None:
                 raise RuntimeError("the kernel of add cannot be written")
             add.append(kernel)
-        return Walker(classes, leaf, sum_to, sum_apart, add)
+        return Walker(classes, leaf, sum_to, sum_apart, add, is_timed)
 
     def rows(self) -> RowCode:
         """How rows of arrays are gathered and added to."""

@@ -101,3 +101,18 @@ def test_a_line_far_down_a_function_needs_memory_for_its_place():
     made = [names["far_down"](k, x) for k in range(N_MOMENTS)]
     assert None in made
     assert {t.grad_fn.line for t in made if t is not None} == {expected}
+
+
+@pytest.mark.parametrize("n", [16, 32, 48, 49, 64, 65, 130])
+@pytest.mark.parametrize("join", [ex.stack, ex.cat])
+def test_as_many_inputs_as_there_may_be_are_joined_and_get_their_gradients(n, join):
+    rows = [draw(2, 3, seed=k, grad=k % 3 != 1) for k in range(n)]
+    joined = join(rows)
+    expected = (np.stack if join is ex.stack else np.concatenate)([r.detach().numpy() for r in rows])
+    np.testing.assert_array_equal(joined.detach().numpy(), expected)
+    (joined * ex.arange(float(joined.numel())).view(joined.shape)).sum().backward()
+    for k, row in enumerate(rows):
+        if k % 3 == 1:
+            assert row.grad is None
+        else:
+            np.testing.assert_array_equal(row.grad.numpy(), np.arange(6.0).reshape(2, 3) + 6 * k)

@@ -17,10 +17,13 @@ import numpy as np
 from ..elementwise.broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Value, i1, i32, i64, ptr
+from . import probes
 from .callables import function
 from .cpython import C_CONTIGUOUS, slot_offset
+from .finiteness import write_finiteness
 from .loading import load_calls
 from .objects import object_new, write_table
+from .probes import now
 from .sums import TABLE, keep_gradient, objects, write_sums
 from .views import load_views
 
@@ -277,7 +280,28 @@ def _write_step(module: IRModule, offsets: dict[str, int]) -> None:
         b.ret(1)
 
 
-def _write_walk(module: IRModule, offsets: dict[str, int]) -> None:
+def _write_timed_step(module: IRModule, offsets: dict[str, int]) -> None:
+    """timed_step: as `step`, and a record of it, at the line of the node's op."""
+    parts = {"node": ptr, "g": ptr, "gradients": ptr, "owned": ptr}
+    with module.function("timed_step", i64, internal=True, **parts) as b:
+        o, node = objects(b, offsets), b.arg("node")
+        where, op = o.get(node, "node.where"), o.get(node, "node.op")
+        instruction, code = b.var(i32, -1), b.var(ptr, 0)
+        with b.if_(o.python.type_of(where) == o.python.type_of(o.known("empty"))):
+            code.set(o.python.item(where, 0))
+            probes.keep(b, code.value)
+            instruction.set(b.cast("trunc", o.python.as_int(o.python.item(where, 1)), i32))
+        probes.keep(b, op)
+        before, begin = probes.inner(b), now(b)
+        status = b.call(module.defined["step"], *(b.arg(name) for name in parts))
+        with b.if_(status == 1):
+            end, taken = now(b), probes.inner(b) - before
+            line = {"instruction": instruction.value, "code": code.value}
+            probes.record(b, begin, end, probes.NODE_SITE, **line, object=op, inner=taken)
+        b.ret(status)
+
+
+def _write_walk(module: IRModule, offsets: dict[str, int], step: str = "step") -> None:
     """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python.
 
     Mirrors `autograd.engine.BackwardEngine._visit`.
@@ -299,7 +323,7 @@ def _write_walk(module: IRModule, offsets: dict[str, int]) -> None:
                 held = (g, inputs, saved)  # a backward in another thread may free the node meanwhile
                 for each in held:
                     python.incref(each)
-                status = b.call(module.defined["step"], node, g, gradients, owned)
+                status = b.call(module.defined[step], node, g, gradients, owned)
                 for each in held:
                     python.decref(each)
                 with b.if_(status < 0):
@@ -329,10 +353,14 @@ class Walker:
         sum_to: Callable[..., Any],
         sum_apart: Callable[..., Any],
         add: Sequence[ElementwiseKernel],
+        is_timed: bool = False,
     ) -> None:
-        """`classes`: those of nodes, storages, ... by name; `add`: the kernels of addition in float32 and float64."""
+        """`classes`: those of nodes, storages, ... by name; `add`: the kernels of addition in float32 and float64.
+
+        `is_timed`: it writes records of the nodes that it visits (`probes`).
+        """
         slots = {
-            "node": ("saved", "inputs", "derived", "extra", "type", "op", "attrs"),
+            "node": ("saved", "inputs", "derived", "extra", "type", "op", "attrs", "where"),
             "storage": ("array", "version", "written_at"),
             "tensor": ("_data", "_memory", "_type", "_history", "_alias", "_grad_barrier", "_source"),
             "extra": ("grad", "hooks", "post_hooks", "retain"),
@@ -343,16 +371,22 @@ class Walker:
         offsets = {f"{kind}.{name}": slot_offset(every[kind], name) for kind, names in slots.items() for name in names}
 
         def write(module: IRModule) -> None:
+            if is_timed:
+                probes.time_kernels(module)
             write_table(module, len(TABLE))
             _write_reach(module, offsets)
             write_sums(module, offsets)
             _write_step(module, offsets)
-            _write_walk(module, offsets)
+            if is_timed:
+                _write_timed_step(module, offsets)
+            _write_walk(module, offsets, "timed_step" if is_timed else "step")
+            write_finiteness(module, offsets)
 
         load_views()
         names = ["extempo_table", "extempo_reach", "extempo_walk", "extempo_add"]
-        self._library = load_calls(write, names, offsets)
-        address = self._library.address
+        names += ["extempo_all_finite", "extempo_settle"]
+        self._library = load_calls(write, names, ("timed", offsets) if is_timed else offsets)
+        self.address = address = self._library.address
         both_contiguous = "11"
         cells = (ctypes.c_void_p * len(TABLE)).from_address(
             ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
@@ -372,3 +406,5 @@ class Walker:
         self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
         self.walk: Callable[..., Any] = function("walk", address["extempo_walk"])
         self.add: Callable[..., Any] = function("add", address["extempo_add"])
+        self.all_finite: Callable[..., Any] = function("all_finite", address["extempo_all_finite"])
+        self.settle: Callable[..., Any] = function("settle", address["extempo_settle"])

@@ -21,7 +21,7 @@ FLOAT_VALUE = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DTYPE, ARRAY_FLAGS = 56, 64
 DTYPE_NUMBER = 28
-C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 _EQUAL = 2  # Py_EQ
 LARGEST = (1 << 63) - 1  # a size in elements or bytes; NumPy refuses larger ones, and says so
 # What converting to a number raises where there is none, or none of that size.

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .cpython import NOT_COMPARABLE, TUPLE_ITEMS, WRITEABLE
+from .nan_checks import checked
 from .objects import Objects
 from .tracing import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
 from .views import make_view
 
-MAX_INPUTS = 16
+MAX_INPUTS = 1024
+MAX_NEEDING = 48  # the first that may need a gradient: needs are bits of one number
 
 
 class _Apply:
@@ -86,6 +88,7 @@ class _Apply:
                 kind.set(o.get(x, "tensor._type"))
                 tracked, free = b.if_else(o.is_tracked(x))
                 with tracked:
+                    self.slow.take_if(i >= MAX_NEEDING)
                     self.needs.set(self.needs.value | (b.const(i64, 1) << i))
                 with free:
                     own = o.get(x, "tensor._grad_barrier")
@@ -253,5 +256,9 @@ def write_apply(module: IRModule, offsets: dict[str, int]) -> None:
         with untracked:
             off = b.select(inference, o.known("inference"), o.known("no_grad"))
             o.set_cut(t, run.needs.value != 0, b.select(grad, not_floating, off), run.cut.value)
+        result = b.var(ptr, t)
+        with b.if_(~is_view):
+            inputs = b.byte_offset(run.inputs, TUPLE_ITEMS)
+            result.set(checked(b, run.op, inputs, run.n_inputs, t, array))
         run.release()
-        b.ret(t)
+        b.ret(result.value)

@@ -17,11 +17,12 @@ from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
 from ..ir.machine import Library
 from ..routines.routine import SPREAD_FROM, Bound
 from .callables import function
+from .copies import offer_copiers, prepare_copier, write_row_major
 from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, NO_NUMBER, Python
 from .loading import load_calls
 
-MAX_BUFFERS = 32
-MAX_META = 128
+MAX_BUFFERS = 1040  # a join of a thousand tensors
+MAX_META = 6144
 MAX_NDIM = 8
 KINDS = "cmsfi-"
 # The record of a call: a head, one entry for each input, one for each result, the bound numbers; int64 throughout.
@@ -52,6 +53,7 @@ def _write_prepare(module: IRModule) -> None:
     Memory that is not aligned is copied in its own order: an address must not decide between two layouts.
     """
     args = {"array": ptr, "kind": i64, "itemsize": i64}
+    write_row_major(module)
     _write_in_order(module, "prepare_aligned", args)
     with module.function("prepare", ptr, internal=True, **args) as b:
         python, array, others = Python(b), b.arg("array"), (b.arg("kind"), b.arg("itemsize"))
@@ -86,7 +88,7 @@ def _write_in_order(module: IRModule, name: str, args: dict[str, Type]) -> None:
                 with b.if_(~(by_row | by_column)):
                     fits.set(0)
         with b.if_(fits.value == 0):
-            b.ret(python.contiguous_copy(array))
+            b.ret(b.call(module.defined["row_major"], array, b.arg("itemsize")))
         b.ret(python.incref(array))
 
 
@@ -232,8 +234,10 @@ def write_glue(module: IRModule) -> None:
 _library: list[Library] = []
 
 
-def _address() -> int:
+def address() -> int:
+    """Of the code of all kernels that are made here."""
     if not _library:
+        offer_copiers()
         _library.append(load_calls(write_glue, ["extempo_bound"]))
     return _library[0].address["extempo_bound"]
 
@@ -254,7 +258,7 @@ def callable_on(
         packed = bytearray(_packer(len(words))(*words))
     except struct.error:
         return None
-    return function(name, _address(), (packed, fallback, keep))
+    return function(name, address(), (packed, fallback, keep))
 
 
 @functools.cache
@@ -285,6 +289,7 @@ def words_of(bound: Bound, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
     ]
     for kind, t in zip(bound.reads, inputs, strict=True):
         number, itemsize = (t.dtype.numpy.num, t.dtype.itemsize) if isinstance(t, TensorType) else (0, 0)
+        prepare_copier(itemsize)
         record += [KINDS.index(kind), number, itemsize]
     for w in bound.writes:
         sizes = [*w.shape, *[0] * (MAX_NDIM - len(w.shape))]

@@ -24,9 +24,11 @@ from .cpython import Python
 from .dispatch import write_apply
 from .inline_cache import write_front
 from .loading import load_calls
+from .nan_checks import check_results, checked
 from .objects import TABLE, Classes, Objects, fill_table, known_objects, offsets_of, write_making, write_table
 from .parts import write_parts
 from .planned_backward import write_backward
+from .probes import time_kernels
 from .segment import counts_references, write_flush
 from .tracing import Modes, put_on_tape, write_record
 from .views import load_views
@@ -234,7 +236,7 @@ def _write_launch(module: IRModule, offsets: dict[str, int], arity: int) -> None
             launch.track(t, derived, flags)
         with untracked:
             launch.cut(t, inference)
-        b.ret(t)
+        b.ret(checked(b, launch.op, b.arg("args"), arity, t, array))
 
 
 def _write_operator(module: IRModule, offsets: dict[str, int]) -> None:
@@ -263,6 +265,17 @@ def _write_operator(module: IRModule, offsets: dict[str, int]) -> None:
         b.ret(made)
 
 
+def _write_calls(module: IRModule, offsets: dict[str, int]) -> None:
+    """Everything that runs an op now, into a module that has its table."""
+    write_making(module, offsets)
+    write_record(module, offsets)
+    for arity in (1, 2):
+        _write_launch(module, offsets, arity)
+    write_apply(module, offsets)
+    _write_operator(module, offsets)
+    write_front(module, offsets)
+
+
 class Launcher:
     """The loaded functions, and the launches that were made of them."""
 
@@ -274,17 +287,12 @@ class Launcher:
 
         def write(module: IRModule) -> None:
             write_table(module, len(TABLE))
-            write_making(module, offsets)
-            write_record(module, offsets)
-            for arity in (1, 2):
-                _write_launch(module, offsets, arity)
-            write_apply(module, offsets)
-            _write_operator(module, offsets)
-            write_front(module, offsets)
+            _write_calls(module, offsets)
 
         load_views()
         names = ["table", "launch1", "launch2", "apply", "operator", "front", "go_on"]
         self._library = load_calls(write, [f"extempo_{name}" for name in names], offsets)
+        self._checked: dict[int, int] | None = None
         self._known = known_objects(classes, table)
         self._tables: list[Any] = []
         self._more: list[dict[str, Any]] = []  # what tables of others refer to
@@ -304,12 +312,20 @@ class Launcher:
     ) -> Library:
         """More functions that know Extempo's objects; `more` stand in their table behind everybody's."""
 
-        def write_all(module: IRModule) -> None:
-            write_table(module, len(TABLE) + len(more))
+        def with_making(module: IRModule) -> None:
             write_making(module, offsets)
             write(module)
 
-        library = load_calls(write_all, ["extempo_table", *names], offsets)
+        return self._load_more(with_making, names, offsets, more)
+
+    def _load_more(
+        self, write: Callable[[IRModule], None], names: list[str], facts: Any, more: dict[str, Any]
+    ) -> Library:
+        def with_table(module: IRModule) -> None:
+            write_table(module, len(TABLE) + len(more))
+            write(module)
+
+        library = load_calls(with_table, ["extempo_table", *names], facts)
         self._fill_table(library)
         address = ctypes.CFUNCTYPE(ctypes.c_void_p)(library.address["extempo_table"])()
         cells = (ctypes.c_void_p * len(more)).from_address(address + 8 * len(TABLE))
@@ -339,6 +355,51 @@ class Launcher:
             made = {name: function(name, library.address[f"extempo_{name}"]) for name in ("flush", "backward")}
             self._segment_calls.update(made)
         return self._segment_calls[name]
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        """Where the functions are that calls are made of."""
+        return self._library.address
+
+    def timed(self) -> dict[int, int]:
+        """For a profile: launches that time their kernels, by the addresses of those that do not."""
+
+        def write(module: IRModule) -> None:
+            time_kernels(module)
+            write_table(module, len(TABLE))
+            write_making(module, self.offsets)
+            write_record(module, self.offsets)
+            for arity in (1, 2):
+                _write_launch(module, self.offsets, arity)
+
+        names = [f"extempo_launch{arity}" for arity in (1, 2)]
+        library = load_calls(write, ["extempo_table", *names], ("timed", self.offsets))
+        self._fill_table(library)
+        return {self._library.address[name]: library.address[name] for name in names}
+
+    def checked(
+        self, found_nan: Callable[[Any, tuple[Any, ...], Any], None], by_flag: frozenset[Any], on_one_thread: bool
+    ) -> dict[int, int]:
+        """For a guard: calls that look for nan in their results, by the addresses of those that do not.
+
+        `found_nan(op, inputs, result)` is called where there is one, or may be; what it raises the op raises. The
+        results of the ops `by_flag` need not be read if the processor's flag is clear, which knows of one thread only.
+        """
+        if self._checked is None:
+            names = [f"extempo_{name}" for name in ("launch1", "launch2", "apply", "operator", "front")]
+            asked = "extempo_trusts_flag"
+            more = {"found_nan": found_nan, "by_flag": by_flag}
+
+            def write(module: IRModule) -> None:
+                check_results(module, self.offsets)
+                _write_calls(module, self.offsets)
+
+            library = self._load_more(write, [*names, asked], ("checked", self.offsets), more)
+            word = ctypes.CFUNCTYPE(ctypes.c_void_p)(library.address[asked])()
+            self._trusts_flag = ctypes.c_int64.from_address(word)
+            self._checked = {self._library.address[name]: library.address[name] for name in names}
+        self._trusts_flag.value = on_one_thread
+        return self._checked
 
     def set_parameter(self, cls: type) -> None:
         """The subclass of Tensor whose instances are treated like tensors."""

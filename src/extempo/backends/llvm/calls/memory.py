@@ -379,6 +379,10 @@ class MemoryPool:
     def free_bytes(self) -> int:
         return int(self._counters[0])
 
+    @property
+    def bytes_in_use(self) -> int:
+        return int(self._counters[1])
+
     def reset_peak(self) -> None:
         self._counters[2] = self._counters[1]
 
