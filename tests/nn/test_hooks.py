@@ -191,3 +191,21 @@ def test_a_hook_of_all_modules_sees_gradients_and_leaves_no_trace_when_it_is_rem
     net.register_forward_hook(lambda module, args, output: 0 * output).remove()
     assert not net._call_hooks
     assert not hooks.EVERYWHERE.has_any()
+
+
+def test_hooks_of_all_modules_leave_the_short_path_behind_when_they_go():
+    layer, seen = nn.Identity(), []
+    first = hooks.register_module_forward_hook(lambda *called: seen.append("after"))
+    second = hooks.register_module_forward_pre_hook(lambda *called: seen.append("before"))
+    layer(ex.ones(1))
+    first.remove()
+    layer(ex.ones(1))
+    assert seen == ["before", "after", "before"]
+    second.remove()
+    second.remove()
+    assert layer._call_hooks is None
+    layer(ex.ones(1))
+    with hooks.register_module_forward_pre_hook(lambda *called: seen.append("again")):
+        layer(ex.ones(1))
+    assert seen[3:] == ["again"]
+    assert layer._call_hooks is None

@@ -76,7 +76,6 @@ NAMES: Mapping[str, str] = _table(
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     _COMPILER="compiler _dynamo _inductor",
-    _NOT_YET="distributed",
     _PROGRAM="export",
     _ONNX="onnx",
     _ELSEWHERE="profiler multiprocessing hub accelerator",

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import ops
 from ..core.tensor import Tensor
+from ..distributed.groups import get_rank, get_world_size
 from ..errors import DtypeError, ShapeError
 from ..random import Generator
 
@@ -237,7 +238,8 @@ class BlockRandomSampler(Sampler[int]):
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index, from `rank` on, in an order that depends on `seed` and the epoch alone.
 
-    Processes that train side by side each see their own part. Call `set_epoch` before each epoch, or every epoch has
+    Processes that train side by side each see their own part; which one follows from `ex.distributed` unless it is
+    given. Call `set_epoch` before each epoch, or every epoch has
     the same order. Parts are of equal size: indices are repeated to fill them up or, with `drop_last`, left out.
 
     >>> parts = [ex.utils.data.DistributedSampler("abcde", 2, rank, shuffle=False) for rank in (0, 1)]
@@ -255,14 +257,26 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         self.dataset = dataset
-        self.num_replicas = 1 if num_replicas is None else positive(num_replicas, "DistributedSampler: num_replicas")
-        self.rank = 0 if rank is None else rank
+        self._num_replicas = (
+            None if num_replicas is None else positive(num_replicas, "DistributedSampler: num_replicas")
+        )
+        self._rank = rank
         if not 0 <= self.rank < self.num_replicas:
             raise ShapeError(f"DistributedSampler: rank must be in 0..{self.num_replicas - 1}, got {rank}")
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = drop_last
         self.epoch = 0
+
+    @property
+    def num_replicas(self) -> int:
+        """How many parts there are: as given, or one for each process of the group, also after one was lost."""
+        return get_world_size() if self._num_replicas is None else self._num_replicas
+
+    @property
+    def rank(self) -> int:
+        """Which part this one is: as given, or the number of the process."""
+        return get_rank() if self._rank is None else self._rank
 
     @property
     def num_samples(self) -> int:

@@ -22,6 +22,7 @@ from . import (
 )
 from . import functional as functional
 from . import init as init
+from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
 from .activation_layers import *
@@ -44,6 +45,7 @@ from .recurrent import GRU, LSTM, RNN, RNNBase
 from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .refused_layers import REFUSED_LAYERS
 from .shape_layers import *
+from .sync_batch_norm import SyncBatchNorm
 from .transformer import (
     Transformer,
     TransformerDecoder,
@@ -54,11 +56,11 @@ from .transformer import (
 from .trees import ChildSumTreeLSTMCell, NaryTreeLSTMCell, TreeState
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "Buffer", "ChildSumTreeLSTMCell", "GRUCell", "LSTMCell", "Module", "ModuleDict",
-    "ModuleList", "MultiheadAttention", "NaryTreeLSTMCell", "Parameter", "ParameterDict", "ParameterList", "RNNBase",
-    "RNNCell", "RNNCellBase", "Sequential", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "GRU", "LSTM", "RNN", "Buffer", "ChildSumTreeLSTMCell", "GRUCell", "LSTMCell", "Module", "ModuleDict", "ModuleList",
+    "MultiheadAttention", "NaryTreeLSTMCell", "Parameter", "ParameterDict", "ParameterList", "RNNBase", "RNNCell",
+    "RNNCellBase", "Sequential", "SyncBatchNorm", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
     "TransformerEncoder", "TransformerEncoderLayer", "TreeState", "UninitializedBuffer", "UninitializedParameter",
-    "functional", "init", "parameter", "utils",
+    "functional", "init", "parallel", "parameter", "utils",
 ]  # fmt: skip
 
 # ---- layers and losses: each module's own __all__ says what it offers

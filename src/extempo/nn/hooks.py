@@ -122,32 +122,43 @@ class HookMethods:
         return self.register_full_backward_hook(hook)
 
 
-def _everywhere() -> CallHooks:
-    """The hooks of all modules. From the first on, a module without hooks of its own has these."""
+class _EverywhereHandle(RemovableHandle):
+    """Takes a hook of all modules away; with the last one calls of modules are as fast as before the first."""
+
+    def remove(self) -> None:
+        super().remove()
+        if not EVERYWHERE.has_any():
+            HookMethods._call_hooks = None
+
+
+def _add_everywhere(hooks: OrderedDict[int, Any], entry: Any) -> RemovableHandle:
+    """Add to the hooks of all modules: as long as there are any, a module without hooks of its own has these."""
+    handle = _EverywhereHandle(hooks)
+    hooks[handle.id] = entry
     HookMethods._call_hooks = EVERYWHERE
-    return EVERYWHERE
+    return handle
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(module, args)` before the forward of every module, as `register_forward_pre_hook` does for one."""
-    return add_hook(_everywhere().forward_pre, (hook, False))
+    return _add_everywhere(EVERYWHERE.forward_pre, (hook, False))
 
 
 def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Call `hook(module, args, output)` after the forward of every module, as `register_forward_hook` does for one."""
-    return add_hook(_everywhere().forward, (hook, with_kwargs, always_call))
+    return _add_everywhere(EVERYWHERE.forward, (hook, with_kwargs, always_call))
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(module, grad_output)` in the backward of every module."""
-    return add_hook(_everywhere().backward_pre, hook)
+    return _add_everywhere(EVERYWHERE.backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
-    return add_hook(_everywhere().backward, hook)
+    return _add_everywhere(EVERYWHERE.backward, hook)
 
 
 def call_with_hooks(module: Any, hooks: CallHooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -581,6 +581,9 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
         return f"<pre>{escape(repr(self))}</pre><p>{counted(n_parameters, 'parameter')}</p>"
 
 
+CODE_OF_CALL = Module.__call__.__code__  # frames of it are calls of modules, also while a profile has exchanged it
+
+
 def _indented(text: str) -> str:
     """A part's text with all lines but the first moved in."""
     return re.sub(r"\n", "\n  ", text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REFUSED_LAYERS: Mapping[str, str] = {
-    "SyncBatchNorm": "there is one process, so there is nothing to synchronise; use nn.BatchNorm1d, 2d or 3d",
     "DataParallel": "there is one device; call the module itself",
     "CrossMapLRN2d": "use nn.LocalResponseNorm, which computes the same",
     "NLLLoss2d": "use nn.NLLLoss, which takes (batch, classes, height, width)",

@@ -65,6 +65,16 @@ class Net(ex.nn.Module):
         return y if y.sum() > 0 else -y
 
 
+def test_a_traced_model_takes_other_sizes_where_its_code_does():
+    layer = jit.trace(ex.nn.Linear(4, 2), ex.randn(3, 4))
+    assert layer(ex.randn(7, 4)).shape == (7, 2)
+    doubled = jit.trace(lambda x: x * 2, ex.randn(3, 4))
+    assert doubled(ex.ones(5, 6)).shape == (5, 6)
+    fixed = jit.trace(lambda x: x + ex.ones(3), ex.randn(3))
+    with pytest.raises(ex.errors.ShapeError):
+        fixed(ex.ones(4))
+
+
 def test_a_scripted_module_is_saved_from_its_last_call_with_open_sizes(tmp_path):
     model = jit.script(Net().eval())
     with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.save\(torch\.jit\.trace\(model, example\)"):

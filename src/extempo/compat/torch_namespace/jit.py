@@ -144,15 +144,16 @@ def set_fusion_strategy(strategy: Any) -> list[Any]:
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: Any = None, **options: Any) -> Any:
-    """The program of a function or module as a module, from one call: a tensor, or a tuple of arguments."""
-    from ...exporting.building import program
-    from ...exporting.calls import bound_call
+    """The program of a function or module as a module, from one call: a tensor, or a tuple of arguments.
+
+    As in PyTorch, it takes other sizes than the example's where the code does.
+    """
     from ...exporting.module import ProgramModule
 
     inputs = () if example_inputs is None else example_inputs
     inputs = tuple(inputs) if builtins_isinstance(inputs, tuple | list) else (inputs,)
     training = builtins_isinstance(func, Module) and func.training
-    made = program(func, bound_call(func, inputs, example_kwarg_inputs or {}), training=training)
+    made = _open_program(func, inputs, example_kwarg_inputs or {}, training)
     return ProgramModule(made).train(training)
 
 
@@ -181,10 +182,11 @@ def save(m: Any, f: Any, _extra_files: Any = None, **options: Any) -> None:
             f"torch.jit.save: a {type(m).__name__} runs as Python, and no call tells what it takes; call it once after "
             "torch.jit.script, or make a program from an example: torch.jit.save(torch.jit.trace(model, example), file)"
         )
-    _open_program(m, *call).save(f)
+    args, kwargs = call
+    _open_program(m, args, kwargs, m.training).save(f)
 
 
-def _open_program(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _open_program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> Any:
     """The program of a call, with all sizes open; with the first of each tensor only, or none, where that cannot be."""
     from ...exporting.building import program
     from ...exporting.calls import Dim, bound_call, nest
@@ -196,10 +198,10 @@ def _open_program(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     every = {name: {d: Dim(f"size_{n}") for d, n in enumerate(t.shape)} for name, t in found if t.ndim}
     for dynamic in (every, {name: {0: dims[0]} for name, dims in every.items()}):
         try:
-            return program(model, call, dynamic=dynamic, training=model.training)
+            return program(model, call, dynamic=dynamic, training=training)
         except ExportError:
             continue
-    return program(model, call, training=model.training)
+    return program(model, call, training=training)
 
 
 def load(f: Any, *args: Any, **options: Any) -> Module:

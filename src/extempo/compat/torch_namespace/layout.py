@@ -173,7 +173,7 @@ BESIDE: Mapping[str, str] = {
 }
 
 _NOT_YET = "it is not part of this version of Extempo"
-_ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
+_ONE_PROCESS = "every process holds the model whole here; DistributedDataParallel shares the data"
 _INTERNAL = "it is a part of PyTorch's own machinery, which Extempo does not have"
 _NO_DEVICE = "Extempo runs on the CPU; guard the line with `if torch.cuda.is_available():`"
 _NO_PIPES = "data pipes are not part of Extempo; write an IterableDataset"
@@ -234,7 +234,7 @@ REFUSED: Mapping[str, str] = {
     "nn.attention.bias": "use attn_mask= or is_causal= of scaled_dot_product_attention",
     "nn.attention.flex_attention": "use scaled_dot_product_attention with attn_mask=, or write the scores out",
     "package": "save weights with torch.save, and keep code as code",
-    "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
+    "profiler": "use torch.profiler.profile, which is ex.profile: its tables, flame graph and trace",
     "quantization": _QUANTISED,
     "sparse": "sparse tensors are not part of Extempo; use index_add, gather and scatter_add on dense ones",
     "storage": "a tensor's memory is its NumPy array, x.numpy()",

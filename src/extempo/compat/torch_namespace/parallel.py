@@ -1,10 +1,11 @@
-"""`torch.nn.parallel` in one process on a CPU: the wrappers have PyTorch's structure, and hand every call on."""
+"""`torch.nn.parallel`: Extempo's DistributedDataParallel, and what PyTorch has for many devices of one process."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...nn.module import Module
+from ...nn.parallel import DistributedDataParallel
 
 __all__ = [
     "DataParallel", "DistributedDataParallel", "gather", "parallel_apply", "replicate", "scatter", "scatter_kwargs"
@@ -20,16 +21,6 @@ class DataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
-
-
-class DistributedDataParallel(DataParallel):
-    """As `DataParallel`: there is one process, whose gradients are everybody's."""
-
-    def no_sync(self) -> Any:
-        """Gradients are never exchanged."""
-        from contextlib import nullcontext
-
-        return nullcontext()
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:

@@ -16,11 +16,11 @@ _BITS = "dtypes of single bits are not part of Extempo; use uint8 with & and >>"
 _LAYER = "use the layer of that name: nn.LSTM, nn.GRU, nn.RNN"
 _SYNC_NORM = "it is a step of batch norm over several devices; use torch.nn.functional.batch_norm"
 _FLOAT8 = "numbers of 8 bits are not part of Extempo; use torch.matmul on float32 or bfloat16"
-_ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
+_ONE_PROCESS = "every process holds the model whole here; DistributedDataParallel shares the data"
 _PROGRAM = "use torch.export.export(model, args), whose programs keep branches and loops, and its module()"
 _GUARDS = "torch.compile has no guards to choose here: results are the same bits as without it; leave it out"
 _ATTENTION = "there is one kernel of attention here, scaled_dot_product_attention; leave the choice out"
-_PROFILER = "use torch.autograd.profiler.profile with record_function, cProfile, or ex.inspect.trace"
+_PROFILER = "use torch.profiler.profile with record_function, which is ex.profile"
 _READER = "use torch.load and torch.save; nothing in a file is ever executed"
 _DEVICE = "Extempo runs on the CPU; guard the line with `if torch.cuda.is_available():`"
 
@@ -100,7 +100,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "torch.overrides": {"no class's __torch_function__ is asked; call the function itself": "redispatch_function"},
     "torch.distributed": {
-        _ONE_PROCESS: "BackendConfig all_gather_coalesced breakpoint get_backend_config record_comm recv_object_list "
+        _ONE_PROCESS: "BackendConfig all_gather_coalesced get_backend_config record_comm recv_object_list "
         "register_rendezvous_handler rendezvous send_object_list shrink_group split_group"
     },
     "torch.cuda": {
