@@ -125,7 +125,7 @@ def test_epochs_with_different_figures_are_one_table(tmp_path):
 def test_curves_as_svg(tmp_path):
     picture = FALLING.plot(path=tmp_path / "h.svg")
     tree = ElementTree.parse(tmp_path / "h.svg")
-    assert (tmp_path / "h.svg").read_text() == str(picture)
+    assert (tmp_path / "h.svg").read_text() == picture.svg()
     words = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
     assert {"train loss", "valid loss", "epoch", "1", "2", "3"} <= set(words)
     assert len(list(tree.iter("{http://www.w3.org/2000/svg}path"))) == 2

@@ -336,3 +336,28 @@ def test_an_array_is_one_batch_for_predict():
     made = trainer()
     x = ex.randn(6, 5)
     assert ex.equal(made.predict(x.numpy()), made.predict(x))
+
+
+def test_other_metrics_than_the_trainer_s_can_be_evaluated():
+    model = ex.nn.Linear(2, 2)
+    trainer = ex.train.Trainer(
+        model, ex.nn.functional.cross_entropy, ex.optim.SGD(model.parameters(), lr=0.1), progress=False
+    )
+    data = [(ex.ones(4, 2), ex.tensor([0, 0, 0, 0]))]
+    found = trainer.evaluate(data, metrics={"share": ex.metrics.Accuracy()})
+    assert found["share"] in (0.0, 1.0)
+    assert set(trainer.evaluate(data)) == {"loss"}
+
+
+def test_validation_tells_of_its_outputs_where_somebody_listens():
+    model = ex.nn.Linear(2, 2)
+    trainer = ex.train.Trainer(
+        model, ex.nn.functional.cross_entropy, ex.optim.SGD(model.parameters(), lr=0.1), progress=False
+    )
+    data = [(ex.ones(4, 2), ex.tensor([0, 0, 0, 0]))]
+    told = []
+    trainer.on_validated = lambda target, output: told.append((tuple(target.shape), tuple(output.shape)))
+    trainer.fit(data, data, epochs=2)
+    assert told == [((4,), (4, 2))] * 2
+    assert trainer.loaders == (data, data)
+    assert trainer.figures_so_far() == {}

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.files import write_text
 from ..inspect.curves import curve, sparkline
+from ..inspect.style import figure, fragment, page
 from ..inspect.svg import Picture
 from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
 from ..metrics import Metric
@@ -110,9 +111,16 @@ class History:
     def _repr_html_(self) -> str:
         if not self.records:
             return "no epochs yet"
+        return fragment(self._html())
+
+    def html(self) -> str:
+        """A page with the figures of all epochs and their curves."""
+        return page("Training", f"<h2>Training</h2>{self._html()}" if self.records else "no epochs yet")
+
+    def _html(self) -> str:
         tables = "".join(table.html() for table in self._tables())
         others = f"<pre>{escape(self.tables_text())}</pre>" if self.tables else ""
-        return f"{tables}{self.plot()}{others}<p>{escape(self.observation())}</p>"
+        return f"{tables}{figure(self.plot())}{others}<p>{escape(self.observation())}</p>"
 
     def plot(self, *names: str, path: str | Path | None = None) -> Picture:
         """Curves of the figures, of the losses if none is named. `path`: also write them, as .svg or .png."""

@@ -14,7 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from inspect import isfunction
 from itertools import permutations
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy as np
 from ..core.files import Claim, write_text
 from ..core.tensor import Tensor, from_array
 from ..errors import ShapeError
+from ..inspect.guarding import guard as guarded
 from ..inspect.memory import peak_bytes, reset_peak
 from ..metrics import Metric
 from ..nn import Module
@@ -34,13 +35,14 @@ from . import trials
 from .batches import Feed, Inputs, PutBack, inputs_of, joined, n_batches, n_samples, require_batches, split
 from .callbacks import Callback, TensorBoard, listed
 from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint
-from .checks import check
+from .checks import KeptGraphs, check
 from .history import History, epoch_line
 from .interrupts import REASONS, Interrupts
 from .measuring import Feeding, figures, fresh, named, tables
 from .modes import Modes, evaluating
 from .positions import Position, random_state, restore_random_state
 from .progress import Bar
+from .ranks import NO_BATCH, Ranks
 from .stepping import NonFiniteLossError, Stepper
 
 
@@ -64,6 +66,9 @@ class Trainer:
             each `checkpoint_every` steps.
         predictions: from a model's output to what metrics get, where the loss does not tell.
         progress: show a bar on a terminal for epochs over two seconds; and one line for each epoch.
+        guard: run steps within `ex.inspect.guard`: a gradient or weight that is not finite also stops training, before
+            the optimizer has seen the gradient, and the op that made it so is named.
+        studio: run fit within `ex.studio`: its address is printed, and a browser shows training and can change it.
 
     >>> x = ex.linspace(-1, 1, 8).reshape(8, 1)
     >>> model = nn.Linear(1, 1)
@@ -93,6 +98,8 @@ class Trainer:
         checkpoint_every: int | None = None,
         predictions: Callable[[Any], Any] | None = None,
         progress: bool = True,
+        guard: bool = False,
+        studio: bool = False,
     ) -> None:
         _check_options(
             {
@@ -104,6 +111,8 @@ class Trainer:
                 "batch": batch,
                 "compile": compile,
                 "progress": progress,
+                "guard": guard,
+                "studio": studio,
             },
             {"accumulate": accumulate, "checkpoint_every": checkpoint_every},
             clip_grad_norm,
@@ -124,6 +133,9 @@ class Trainer:
             raise ValueError("Trainer: checkpoint_every needs checkpoint= or log_dir=, to say where")
         self.checkpoint_every = checkpoint_every
         self.progress = progress
+        self.guard = guard
+        self.studio = studio
+        self.on_validated: Callable[[Any, Any], None] | None = None  # told target and output of batches of validation
         self.callbacks = listed(callbacks)
         if self.log_dir is not None:
             self.callbacks.append(TensorBoard(self.log_dir))
@@ -136,7 +148,19 @@ class Trainer:
         self.so_far = Position()  # in the epoch that runs
         self.stop: str | None = None  # why training shall end; set by callbacks, or from another thread
         self.resumed = False  # whether this fit goes on from a checkpoint
+        self._graphs = KeptGraphs()
         self._loaders: tuple[Any, ...] = ()  # what fit was given
+        self._ranks = Ranks()  # the processes that fit trains with
+        self._prints = progress
+
+    @property
+    def loaders(self) -> tuple[Any, ...]:
+        """What fit was given: the data for training and for validation, or None for that."""
+        return self._loaders
+
+    def figures_so_far(self) -> dict[str, float]:
+        """The metrics of training in the epoch that runs."""
+        return _numbers("train", figures(self.metrics))
 
     @property
     def validates(self) -> bool:
@@ -163,12 +187,15 @@ class Trainer:
         require_batches("fit", "train", train)
         if valid is not None:
             require_batches("fit", "valid", valid)
+        self._ranks = Ranks()
+        self.progress = self._prints and self._ranks.is_first
         with ExitStack() as claims:
             for claim in self._claims():
                 claims.enter_context(claim)
             self._loaders = (train, valid)
             self.so_far = Position()
             self.stop = None
+            self._graphs = KeptGraphs()
             self.resumed = resume and self._resume()
             if not self.resumed:
                 self._warn_of_old_and_done(epochs)
@@ -177,8 +204,13 @@ class Trainer:
             if not self.n_steps and self.epoch < epochs:
                 with Interrupts(self):
                     self._check_first(train)
-            self._epochs(train, valid, epochs)
-            if self.stop is not None and (self.progress or self.stop in REASONS.values()):
+            if self.studio:
+                from ..studio_server.api import trainer_studio
+
+                claims.enter_context(trainer_studio(self))
+            self.stepper.before_forward = self._ranks.begin(self.model)
+            self._epochs(self._ranks.share(train), self._ranks.share(valid), epochs)
+            if self.stop is not None and self._ranks.is_first and (self.progress or self.stop in REASONS.values()):
                 print(self._why_stopped(), flush=True)
             if self.progress and self.history.tables:
                 print(self.history.tables_text(), flush=True)
@@ -200,10 +232,11 @@ class Trainer:
         """All epochs that are left; at the end callbacks hear of it, and modes are what they were."""
         modes, was_training = Modes(self.model), self.model.training
         try:
-            with Interrupts(self):
+            with Interrupts(self), guarded(self.model) if self.guard else nullcontext():
                 self._tell("on_start")
                 while self.epoch < epochs and self.stop is None:
                     self._epoch(train, valid)
+                    self.stop = self._ranks.agreed(self.stop)
         finally:
             self._tell("on_end")
             if not was_training:
@@ -218,17 +251,18 @@ class Trainer:
         if not self.so_far.n_batches:
             for metric in self.metrics.values():
                 metric.reset()
+        self._ranks.begin_epoch(self.epoch, self._loaders)
         self.stepper.begin()
         if not self._train(train, began):
             return
         trained = time.perf_counter() - began
-        so_far = self.so_far
+        so_far, metrics = self._ranks.merged(self.so_far, self.metrics)
         record: dict[str, Any] = {"epoch": self.epoch + 1, "train_loss": so_far.total / max(so_far.n_seen, 1)}
-        record |= _numbers("train", figures(self.metrics))
+        record |= _numbers("train", figures(metrics))
         if valid is not None:
             before = random_state(*self._loaders)
             measuring = fresh(self.metrics)
-            seen = self._look_over(valid, "validating", measuring, stoppable=True)
+            seen = self._look_over(valid, "validating", measuring, stoppable=self._ranks.group is None)
             if seen is None:
                 restore_random_state(before, *self._loaders)
                 so_far.seconds = trained
@@ -244,7 +278,7 @@ class Trainer:
         self.epoch += 1
         self.so_far = Position()
         self.history.append(record)
-        self.history.tables = tables("train", self.metrics) if valid is None else tables("valid", measuring)
+        self.history.tables = tables("train", metrics) if valid is None else tables("valid", measuring)
         if self.scheduler_every == "epoch":
             self._schedule(record.get("valid_loss", record["train_loss"]))
         if self.progress:
@@ -260,6 +294,11 @@ class Trainer:
         group: list[float] = []  # the losses of batches that the optimizer has not seen yet
         with Bar(f"epoch {self.epoch + 1}", feed.n_left, self.progress) as bar:
             for batch in feed:
+                if batch is NO_BATCH:
+                    so_far.n_batches += 1
+                    if self._step_without_batch(group) and self._pause():
+                        return False
+                    continue
                 inputs, target = self.split(batch)
                 n = n_samples(target)
                 if not n:
@@ -280,6 +319,7 @@ class Trainer:
                     if self._pause():
                         return False
             if group:
+                self._ranks.exchange(1)
                 self.stepper.finish(self.accumulate / len(group))
                 self._stepped(group)
         if not so_far.n_batches:
@@ -289,17 +329,32 @@ class Trainer:
             return False
         return True
 
+    def _step_without_batch(self, group: list[float]) -> bool:
+        """The last batch of an epoch for a rank that they do not reach: whether it learnt what the others do."""
+        if len(group) + 1 < self.accumulate:
+            group.append(self.so_far.total / max(self.so_far.n_seen, 1))
+            return False
+        self._ranks.exchange(0)
+        self.stepper.update()
+        group.append(self.so_far.total / max(self.so_far.n_seen, 1))
+        self._stepped(group)
+        return True
+
     def _stepped(self, group: list[float]) -> None:
         """The optimizer has learnt from a group of batches."""
         loss = sum(group) / len(group)
         group.clear()
         self.n_steps += 1
+        kept = self._graphs.after_step()
+        if kept:
+            warnings.warn(f"fit: {kept}", stacklevel=5)
         if self.scheduler_every == "step":
             self._schedule(loss)
         self._tell("on_step", loss)
 
     def _pause(self) -> bool:
         """Between two steps: save if that is due; whether to stop."""
+        self.stop = self._ranks.agreed(self.stop)
         stopping = self.stop is not None
         if stopping or (self.checkpoint_every and self.n_steps % self.checkpoint_every == 0):
             self._save()
@@ -313,10 +368,13 @@ class Trainer:
 
     # ---- without training
 
-    def evaluate(self, data: Iterable[Any]) -> dict[str, Any]:
-        """Loss and metrics on other data, in eval mode; modes and metrics of training stay as they are."""
+    def evaluate(self, data: Iterable[Any], *, metrics: dict[str, Metric] | None = None) -> dict[str, Any]:
+        """Loss and metrics on other data, in eval mode; modes and metrics of training stay as they are.
+
+        metrics: others than the trainer's, by name.
+        """
         require_batches("evaluate", "data", data)
-        return self._look_over(data, "evaluating", fresh(self.metrics)) or {}
+        return self._look_over(data, "evaluating", fresh(self.metrics) if metrics is None else metrics) or {}
 
     def _look_over(
         self, data: Iterable[Any], title: str, metrics: dict[str, Metric], stoppable: bool = False
@@ -327,6 +385,8 @@ class Trainer:
             for batch in data:
                 if stoppable and self.stop is not None:
                     return None
+                if batch is NO_BATCH:
+                    continue
                 inputs, target = self.split(batch)
                 n = n_samples(target)
                 if not n:
@@ -338,8 +398,16 @@ class Trainer:
                         f"fit: validation, epoch {self.epoch + 1}: {self.stepper.why_nan(inputs, target)}"
                     )
                 self.feeding.update(metrics, target, output)
+                if stoppable and self.on_validated is not None:
+                    self.on_validated(target, output)
                 total, n_seen = total + value * n, n_seen + n
                 bar.advance(n)
+        position = Position()
+        position.total, position.n_seen = total, n_seen
+        if title == "validating":
+            position, merged = self._ranks.merged(position, metrics)
+            total, n_seen = position.total, position.n_seen
+            metrics.update(merged)
         if not n_seen:
             warnings.warn(f"{title}: there were no batches", stacklevel=3)
         return {"loss": total / n_seen if n_seen else math.nan, **figures(metrics)}
@@ -397,7 +465,16 @@ class Trainer:
         """Write a checkpoint."""
         if self.checkpoint is None:
             raise ValueError("Trainer.save: give checkpoint= or log_dir= to say where")
-        write_checkpoint(self.checkpoint, self.state_dict())
+        own = self.so_far, self.metrics
+        self.so_far, self.metrics = self._ranks.merged(*own)
+        if hasattr(self.optimizer, "consolidate_state_dict"):
+            self.optimizer.consolidate_state_dict(0)
+        try:
+            if self._ranks.is_first:
+                write_checkpoint(self.checkpoint, self.state_dict())
+        finally:
+            self.so_far, self.metrics = own
+        self._ranks.tell(None)  # nobody goes on before it is written
 
     def _save(self) -> None:
         if self.checkpoint is not None:
@@ -407,13 +484,21 @@ class Trainer:
         """Go back to where the checkpoint is, if there is one."""
         if self.checkpoint is None:
             raise ValueError("fit: resume=True needs checkpoint= or log_dir=, where the checkpoint is")
-        if not self.checkpoint.exists():
+        if not self._ranks.tell(self.checkpoint.exists()):
             return False
-        restore(self, read_checkpoint(self.checkpoint), self._loaders)
+        restore(
+            self, self._ranks.tell(read_checkpoint(self.checkpoint) if self._ranks.is_first else None), self._loaders
+        )
+        if not self._ranks.is_first:  # the checkpoint has the figures of all ranks, and the first one goes on from them
+            self.so_far.total, self.so_far.n_seen = 0.0, 0
+            for metric in self.metrics.values():
+                metric.reset()
         return True
 
     def _claims(self) -> Iterator[Claim]:
         """On the places that fit writes to."""
+        if not self._ranks.is_first:
+            return
         if self.log_dir is not None:
             yield Claim(self.log_dir / ".lock", f"fit: log_dir={str(self.log_dir)!r}")
         if self.checkpoint is not None:
@@ -426,7 +511,7 @@ class Trainer:
             done = "1 epoch is" if self.epoch == 1 else f"{self.epoch} epochs are"
             told = f"fit: {done} done, so there is nothing to train; fit(..., epochs={self.epoch + epochs})"
             warnings.warn(f"{told} goes on", stacklevel=3)
-        elif not self.n_steps and self.checkpoint is not None and self.checkpoint.exists():
+        elif not self.n_steps and self._ranks.is_first and self.checkpoint is not None and self.checkpoint.exists():
             told = f"fit: writes over the checkpoint of another run, {self.checkpoint}; fit(..., resume=True)"
             warnings.warn(f"{told} would go on from it", stacklevel=3)
 
@@ -434,7 +519,8 @@ class Trainer:
 
     def _tell(self, event: str, *args: Any) -> None:
         for callback in self.callbacks:
-            getattr(callback, event)(self, *args)
+            if self._ranks.is_first or not isinstance(callback, TensorBoard):
+                getattr(callback, event)(self, *args)
 
     def _why_stopped(self) -> str:
         if self.stop not in REASONS.values():
@@ -447,7 +533,7 @@ class Trainer:
         return f"stopped in epoch {self.epoch + 1}: {self.stop}{further}"
 
     def _write_history(self) -> None:
-        if self.log_dir is not None:
+        if self.log_dir is not None and self._ranks.is_first:
             self.log_dir.mkdir(parents=True, exist_ok=True)
             write_text(self.log_dir / "history.json", self.history.to_json() + "\n")
             write_text(self.log_dir / "history.csv", self.history.to_csv())
@@ -497,6 +583,8 @@ _ROLES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "compile": (lambda value: isinstance(value, bool), "True or False"),
     "progress": (lambda value: isinstance(value, bool), "True or False"),
+    "guard": (lambda value: isinstance(value, bool), "True or False"),
+    "studio": (lambda value: isinstance(value, bool), "True or False"),
 }
 
 

@@ -197,7 +197,7 @@ class LRCurve(Printable):
         return picture
 
     def _repr_html_(self) -> str:
-        return str(self.plot())
+        return self.plot().svg()
 
 
 def _reach(values: list[float]) -> int:
