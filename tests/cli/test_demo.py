@@ -201,6 +201,6 @@ def test_every_stage_is_wrapped_once_at_the_width_of_the_terminal(width):
 
 
 def test_beginners_see_the_folded_graph_and_no_list_of_nodes(shown):
-    assert "[   cell   ] --> [ score ] --> 5 class scores" in shown
-    assert "x 4" in shown
+    assert "▸ embed, cell x 4  17 ops each" in shown
+    assert "▸ score: Linear" in shown
     assert "requires_grad" not in shown

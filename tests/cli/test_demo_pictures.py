@@ -8,7 +8,7 @@ from extempo.cli import demo_pictures
 
 
 def parts(picture, tag):
-    root = ElementTree.fromstring(str(picture))
+    root = ElementTree.fromstring(picture.svg())
     return [part for part in root if part.tag.endswith(tag)]
 
 

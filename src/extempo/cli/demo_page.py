@@ -34,6 +34,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .scroll, figure, pre { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.88rem; }
 caption { text-align: left; color: var(--faint); padding-bottom: 0.2rem; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
 td, th { padding: 0.2rem 1.1rem 0.2rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: pre; }
 pre { background: var(--code); border-radius: 8px; padding: 0.8rem 1rem; font-size: 0.86rem; }
 figure { margin: 1rem 0; } svg { border-radius: 8px; display: block; }
@@ -93,9 +94,9 @@ def _epoch(stage: Stage) -> list[str]:
 
 def _html(block: Block) -> str:
     if isinstance(block, Picture):
-        return f"<figure>{block}</figure>"
+        return f"<figure>{block.svg()}</figure>"
     if isinstance(block, Folded):
-        return f"<details><summary>{escape(block.title)}</summary><figure>{block.picture}</figure></details>"
+        return f"<details><summary>{escape(block.title)}</summary><figure>{block.picture.svg()}</figure></details>"
     if isinstance(block, Table):
         return f'<div class="scroll">{block.html()}</div>'
     if isinstance(block, Verbatim):

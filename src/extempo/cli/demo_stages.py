@@ -11,6 +11,7 @@ from extempo.cli import demo_task as task
 from extempo.cli.demo_task import Classifier, Example
 from extempo.inspect import Column, Table, draw, glimpse
 from extempo.inspect.svg import Picture
+from extempo.inspect.tables import WIDTH
 
 N_EPOCHS = 5
 
@@ -147,22 +148,14 @@ def recurrent(model: Classifier, sequences: list[list[int]]) -> Stage:
             ),
             Table(columns, rows, "Each length built a graph of its own, used once and thrown away:"),
             f"The graph of {longest}, its repeated cells folded:",
-            Verbatim(_folded(len(longest))),
+            Verbatim(draw(model, longest).fold().text(WIDTH)),
             f"print(ex.Graph.of(model({longest}))) shows all {counts[len(longest)]} nodes.",
             pictures.chains(sequences, counts),
-            Folded(f"Every op for {shortest}", draw(model(shortest), f"Every op for {shortest}", model)),
+            Folded(
+                f"Every op for {shortest}", draw(model, shortest, title=f"Every op for {shortest}").unfold().picture()
+            ),
         ],
         {"n_nodes_by_length": counts, "graph": "\n".join(lines), "last_states": final},
-    )
-
-
-def _folded(n_words: int) -> str:
-    """The graph of a sequence in four lines: what happens for each word stands there once, with how often."""
-    return (
-        "           embed(word)\n"
-        "                |\n"
-        f"zeros --> [   cell   ] --> [ score ] --> {task.N_CLASSES} class scores\n"
-        f"               x {n_words}"
     )
 
 

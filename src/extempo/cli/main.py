@@ -113,6 +113,23 @@ def cache_clear(as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+@command.command(short_help="Run a recorded iteration again and compare every value.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--stop", metavar="NODE", help="Stop in pdb after this node, such as %7, with its inputs and results.")
+@json_option("Print one JSON object.")
+def replay(file: Path, stop: str | None, as_json: bool) -> None:
+    """Run what ex.record wrote to FILE again, list its nodes with values, and say which op differs first.
+
+    The exit status is 1 if one does.
+    """
+    from extempo.cli import replaying
+
+    found = replaying.replayed(file, stop)
+    click.echo(found.to_json() if as_json else str(found))
+    if found.first_difference is not None:
+        raise click.exceptions.Exit(1)
+
+
 @command.command(short_help="Train on sequences of any length and show every stage.")
 @click.option(
     "--seed",
@@ -134,9 +151,46 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
         tour.run(show, seed, out)
 
 
+@command.command(short_help="Take the course on dynamic graphs: answer, run, see.")
+@click.argument("numbers", metavar="[NUMBER]...", nargs=-1, type=click.IntRange(1))
+@click.option("--all", "everything", is_flag=True, help="Every lesson, one after the other.")
+@click.option(
+    "--answers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Without a person: a file with lines such as `3: b a`, lesson and answers.",
+)
+@click.option("--reset", is_flag=True, help="Forget what was done.")
+@json_option("Print the lessons, with all their steps, as JSON.")
+def learn(numbers: tuple[int, ...], everything: bool, answers: Path | None, reset: bool, as_json: bool) -> None:
+    """List the lessons, or take those of these NUMBERs.
+
+    Each question wants an answer first; then its code runs, here and now, and the run decides. Progress is kept in the
+    user's state directory, or in EXTEMPO_STATE_DIR.
+    """
+    from extempo.cli import learn_command
+    from extempo.learn import lesson, lessons
+
+    chosen = [one.number for one in lessons()] if everything else list(numbers)
+    try:
+        for number in chosen:
+            lesson(number)
+    except IndexError as error:
+        raise click.UsageError(str(error)) from None
+    if reset:
+        learn_command.reset()
+    if answers is not None and not chosen:
+        raise click.UsageError("--answers needs lessons: their numbers, or --all")
+    if answers is not None:
+        raise click.exceptions.Exit(learn_command.take_alone(chosen, answers))
+    if chosen:
+        raise click.exceptions.Exit(learn_command.take(chosen))
+    if not reset:
+        learn_command.show_list(as_json)
+
+
 @command.command("show", short_help="Print a program that program.save wrote.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--draw", metavar="FILE.svg", help="Draw it there instead, as .svg or .png.")
+@click.option("--draw", metavar="FILE.svg", help="Draw it there instead: .html, .svg, .png, .dot, .mmd, .txt.")
 @json_option("Print inputs, outputs, sizes and weights as one JSON object.")
 def show_program(file: str, draw: str | None, as_json: bool) -> None:
     """Print the program in FILE: its inputs, weights, ops and outputs."""
@@ -231,6 +285,93 @@ def run(report: bool, script: str, args: tuple[str, ...]) -> None:
     from extempo.compat.torch_namespace.running import run_script
 
     sys.exit(run_script(script, args, report))
+
+
+@command.command(
+    short_help="Run a program as several processes that train together.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("-n", "--ranks", type=click.IntRange(1), default=1, show_default=True, help="How many processes.")
+@click.option("--hosts", metavar="A:4,B:4", help="Machines with their numbers of processes; by default this one.")
+@click.option("--threads", type=click.IntRange(1), help="Of each process; by default the cores divided among them.")
+@click.option("--survive", is_flag=True, help="When a process is lost the others go on (Open MPI's ULFM).")
+@click.option("--torch", is_flag=True, help="In SCRIPT, `import torch` means Extempo, as `extempo run` does.")
+@click.option("--no-prefix", is_flag=True, help="Print lines without the number of their process.")
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def launch(
+    ranks: int,
+    hosts: str | None,
+    threads: int | None,
+    survive: bool,
+    torch: bool,
+    no_prefix: bool,
+    script: str,
+    args: tuple[str, ...],
+) -> None:
+    """Run SCRIPT as several processes that `extempo.distributed` makes one group of, by MPI.
+
+    Needs the extra `mpi`. The exit status is that of the first process that failed; the last line names a lost one.
+    """
+    from extempo.distributed import launcher
+    from extempo.errors import ExtempoError
+
+    try:
+        status = launcher.launch(
+            script, args, ranks, hosts=hosts, threads=threads, survive=survive, torch=torch, prefix=not no_prefix
+        )
+    except ExtempoError as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(status)
+
+
+@command.command(
+    short_help="Run a program and print where its time goes.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--mode", type=click.Choice(["trace", "sample"]), default="trace", help="Every op, or looks at a clock.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="A folder for flame graph, trace, page.")
+@click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Lines to print.")
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def profile(mode: str, out: Path | None, rows: int, script: str, args: tuple[str, ...]) -> None:
+    """Run SCRIPT as Python does and print where its time went: by line, with phases and advice.
+
+    `--out DIR` also writes flame.svg, trace.json (for ui.perfetto.dev) and profile.html. The report goes to standard
+    error, so that what the program prints stays as it is.
+    """
+    from extempo.cli.profile_command import profile_script
+
+    sys.exit(profile_script(script, args, mode, out, rows))
+
+
+@command.command(
+    "studio",
+    short_help="Watch a training program in the browser, and change it while it runs.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen, on this machine; 0: any.")
+@click.option("--every", type=click.IntRange(1), help="Capture one iteration in so many, at any price.")
+@click.option("--browser/--no-browser", default=True, help="Open the page, or only print its address.")
+@click.option("--wait", type=click.FloatRange(0, 3600), default=30.0, help="Seconds to wait for the first page.")
+@click.option("--stay/--no-stay", default=True, help="Keep the page when the program has ended.")
+@click.argument("script", metavar="[SCRIPT[:FUNCTION]]", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def studio(
+    port: int, every: int | None, browser: bool, wait: float, stay: bool, script: str | None, args: tuple[str, ...]
+) -> None:
+    """Run SCRIPT, or FUNCTION of it, and show it at work in the browser.
+
+    Without a script, the model of `extempo demo` is trained. The page shows the graph as it forms, the data on its way,
+    curves and metrics; there the program can be paused and its layers changed. It stays until Ctrl-C.
+    """
+    from extempo.cli import studio_command
+    from extempo.errors import ExtempoError
+
+    try:
+        sys.exit(studio_command.run(script, args, port, every, browser, wait, stay))
+    except ExtempoError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def main() -> None:
