@@ -3,6 +3,7 @@
 Kernels that tests compile are kept apart from the user's own, and shared by the processes of one run.
 """
 
+import gc
 import getpass
 import os
 import signal
@@ -59,6 +60,18 @@ def pytest_collection_modifyitems(config, items):
     selections.mark(items)
 
 
+@pytest.fixture(autouse=True)
+def no_callbacks_of_the_collector(request):
+    """Libraries of other tests register some; CPython forgets an interrupt that arrives in one, and a test waits on."""
+    if request.node.get_closest_marker("alone") is None:
+        yield
+        return
+    registered = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = registered
+
+
 @pytest.fixture
 def no_kernels_on_disk(tmp_path, monkeypatch):
     """Begin with an empty directory of kernels; returns the cache on it."""
@@ -104,3 +117,17 @@ def fake_clock(monkeypatch):
     clock = FakeClock()
     monkeypatch.setattr("extempo.comparing.measuring.clock", clock)
     return clock
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector need not look at it again, which took half of many tests."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def modules_are_seen():
+    """What was collected is frozen, and the collector does not know who refers to what is."""
+    gc.unfreeze()
+    yield
+    gc.freeze()

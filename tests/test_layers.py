@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from pathlib import Path
 
@@ -31,8 +32,12 @@ LAYERS = [
     {
         *("linalg", "special", "masked", "signal", "nested", "nn", "serialization", "optim", "data", "distributions"),
         *("amp", "cpu", "cuda", "mps", "xpu", "utils", "version", "compat", "batching", "exporting"),
+        "distributed",
     },
-    {"inspect", "metrics", "train", "comparing", "testing", "serving"},
+    {
+        *("inspect", "memory", "metrics", "train", "comparing", "testing", "serving", "profiling", "learn"),
+        "studio_server",
+    },
     {"__init__", "cli", "__main__", "as_torch", "run"},
 ]
 # The rooms that run programs, as against the names that users import and the tools.
@@ -41,6 +46,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 # Imports that point upwards: (module, what it imports): why. All of them are inside functions.
 UPWARDS = {
+    ("errors", "core"): "what the frames of an error tell is looked up when it is shown",
     ("core.tensor", "ops"): "Tensor(2, 3) and detach() of a value that is not there yet are ops",
     ("core.tensor", "dispatch"): "detach() of a value that is not there yet is an op",
     ("core.op", "autograd"): "what an elementwise op's gradient reads is derived by tracing it",
@@ -56,6 +62,7 @@ UPWARDS = {
     ("tracing.static.static_function", "nn"): "a static function looks at the modules that it is bound to",
     ("tracing.static.effects", "nn"): "calling a module and clipping are effects that a static function repeats",
     ("compat.torch_namespace.tensorboard", "train"): "the writer of event files is the Trainer's",
+    ("compat.torch_namespace.torch_profiler", "profiling"): "PyTorch's profiler is a tool here",
     ("tracing.static.effects", "optim"): "optimizer steps are effects that a static function repeats",
 }
 # Native code, in `backends`, reads and writes slots of objects from higher rooms. It imports none of their classes:
@@ -81,6 +88,12 @@ SLOTS_FROM_ABOVE = {
 BRANCHES = ("ops", "ragged_tensors")
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports_of(path: Path) -> set[tuple[str, bool]]:
     """(First part below `extempo` of what is imported, whether when the module is loaded); not for type checkers."""
     package = ["extempo", *path.relative_to(ROOT).parent.parts]
@@ -98,7 +111,7 @@ def imports_of(path: Path) -> set[tuple[str, bool]]:
                     found.update((name, at_load) for name in names)
             look(child, at_load and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
-    look(ast.parse(path.read_text()), True)
+    look(tree_of(path), True)
     return found
 
 
@@ -132,7 +145,7 @@ def test_no_class_name_stands_in_two_modules_of_the_core():
     modules: dict[str, set[str]] = {}
     for path in MODULES:
         if part(path) in CORE:
-            for node in ast.parse(path.read_text()).body:
+            for node in tree_of(path).body:
                 if isinstance(node, ast.ClassDef):
                     modules.setdefault(node.name, set()).add(dotted(path))
     assert not {name: found for name, found in modules.items() if len(found) > 1}

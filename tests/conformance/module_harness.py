@@ -39,7 +39,6 @@ NOT_HERE = {
     "CrossMapLRN2d": "LocalResponseNorm computes the same",
     "DataParallel": "there is one device",
     "NLLLoss2d": "an old name of NLLLoss",
-    "SyncBatchNorm": "there is one process",
 }
 
 # Classes that are no layers: they compute nothing by themselves.
@@ -53,6 +52,9 @@ NOT_LAYERS = {
     "RNNCellBase",
     "Sequential",
 }
+
+# Compared where there are several processes, as PyTorch's needs them: tests/distributed/test_reducer.py.
+OF_PROCESSES = {"SyncBatchNorm"}
 
 # Where the result depends on the seed, shape and dtype are compared.
 RANDOM = {
@@ -100,7 +102,7 @@ class ModuleOutcome:
 def class_names() -> list[str]:
     """Every layer and loss of torch.nn."""
     found = {name for name in dir(torch.nn) if _is_module_class(getattr(torch.nn, name))}
-    return sorted(found - NOT_LAYERS)
+    return sorted(found - NOT_LAYERS - OF_PROCESSES)
 
 
 def _is_module_class(value: Any) -> bool:

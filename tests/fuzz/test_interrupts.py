@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from . import interrupts
@@ -11,15 +9,6 @@ from . import interrupts
 pytestmark = pytest.mark.alone  # half of the interrupts are real signals
 
 _CASES = 20  # of each
-
-
-@pytest.fixture(autouse=True)
-def no_callbacks_of_the_collector():
-    """Libraries of other tests register some, and CPython prints and forgets what is raised in these."""
-    registered = gc.callbacks[:]
-    gc.callbacks.clear()
-    yield
-    gc.callbacks[:] = registered
 
 
 @pytest.mark.parametrize("place", range(len(interrupts.LOOPS)), ids=list(interrupts.LOOPS))
