@@ -36,6 +36,7 @@ OWN_TABLES = {  # name: module
     "per_sample": "per_sample",
     "ragged_attention": "ragged_attention",
     "inference": "inference",
+    "serving": "serving",
     "lengths": "lengths",
     "cold": "cold",
     "adversary": "adversary",
@@ -45,6 +46,8 @@ OWN_TABLES = {  # name: module
     "memory": "memory",
     "import": "start_up",
     "lines": "lines",
+    "profiler": "profiler",
+    "every_op": "every_op",
 }
 
 

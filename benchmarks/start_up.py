@@ -1,5 +1,5 @@
 """CPU seconds of imports, and wall seconds from the shell until `extempo demo` has done its first training step, or a
-program that was exported from the demo's layers has been loaded and has made its first prediction.
+program that was exported from the demo's model has been loaded and has made its first prediction.
 
 Fresh processes, in turn. Warm: kernels come from the disk cache that an earlier run left; cold: that cache is empty.
 """
@@ -40,14 +40,7 @@ EXPORT = """
 import extempo as ex
 from extempo.cli.demo_task import Classifier
 
-class Reader(Classifier):
-    def forward(self, words):
-        state = ex.zeros(self.cell.hidden_size)
-        for word in words:
-            state = self.cell(self.embed(word), state)
-        return self.score(state)
-
-ex.program(Reader().eval(), ex.tensor([1, 2, 3]), dynamic={"words": {0: "n"}}).save("{file}")
+ex.program(Classifier().eval(), ex.tensor([1, 2, 3]), dynamic={"words": {0: "n"}}).save("{file}")
 """
 PREDICT = """
 import extempo as ex

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import extempo as ex
 from extempo import nn
+from extempo.data import DistributedSampler
+from extempo.distributed import CostSampler
 from extempo.inspect.svg import COLOURS, FAINT, GRID, INK, PAPER, Picture
 
 BLUE, ORANGE, GREEN, _, YELLOW, RED = COLOURS
@@ -33,12 +35,15 @@ MODELS = {  # the class of each example's model
     "char_rnn": "Writer",
     "early_exit": "Reader",
     "gpt_names": "GPT",
+    "many_machines": "TreeClassifier",
     "message_passing": "Messenger",
     "reading_sentences": "Reader",
     "reinforce": "Policy",
+    "served_reviews": "Classifier",
     "shift_reduce": "Parser",
     "tree_lstm": "Evaluator",
     "vae": "VAE",
+    "watched_reader": "Reader",
 }
 
 
@@ -354,6 +359,67 @@ def vae(example: ModuleType, kept: list[Kept]) -> Picture:
     return picture
 
 
+def many_machines(example: ModuleType, kept: list[Kept]) -> Picture:
+    """The work of four ranks in eight steps: by equal numbers of trees, and by equal cost."""
+    draws = random.Random(0)
+    costs = [example.cost((example.drawn(draws, draws.randint(2, 8)), 0)) for _ in range(256)]
+    rows = {
+        "DistributedSampler: as many trees for each of four ranks": lambda rank: DistributedSampler(costs, 4, rank),
+        "CostSampler: as much work": lambda rank: CostSampler(costs, 8, costs, 4, rank),
+    }
+    picture = _titled("The work of each rank in eight steps", 60 + 140 * len(rows))
+    for row, (label, sampler) in enumerate(rows.items()):
+        bottom = 180 + 140 * row
+        picture.text(16, bottom - 112, label, size=14)
+        for rank in range(4):
+            indices = list(sampler(rank))
+            for step in range(8):
+                work = sum(costs[i] for i in indices[8 * step : 8 * step + 8])
+                x = 16 + 62 * step + 13 * rank
+                picture.rect(x, bottom - 2 * work, 12, 2 * work, title=f"{work} joins", fill=COLOURS[rank])
+    return picture
+
+
+def served_reviews(example: ModuleType, kept: list[Kept]) -> Picture:
+    """Reviews, each word in the colour of what the model has heard most of up to there."""
+    reviews = [
+        "the film is great and grand",
+        "the film is not great and dull",
+        "it is dull and not fine",
+        "it is not bad and not dull and fine",
+    ]
+    picture = _titled("What prevails so far: praise is blue, blame is orange", 62 + 46 * len(reviews))
+    for row, review in enumerate(reviews):
+        x, y = 16.0, 46 + 46 * row
+        words = review.split()
+        for i, word in enumerate(words):
+            scores = kept[0].model(ex.tensor([example.CODE[w] for w in words[: i + 1]])).softmax(0)
+            praise, width = scores[1].item(), 9.6 * len(word) + 12
+            colour, opacity = (BLUE if praise > 0.5 else ORANGE), 0.85 * abs(2 * praise - 1)
+            picture.rect(x, y, width, 32, title=f"praise {praise:.0%}", fill=colour, fill_opacity=opacity)
+            picture.text(x + width / 2, y + 22, word, size=15, anchor="middle", font_family="monospace")
+            x += width
+    return picture
+
+
+def watched_reader(example: ModuleType, kept: list[Kept]) -> Picture:
+    """How often it is right, by the length of the sequence, before and after training."""
+    picture = _titled("Right for sequences of each length", 250)
+    draws = random.Random(1)
+    tests = [example.sample(draws) for _ in range(600)]
+    for row, (label, model) in enumerate((("untrained", kept[0].untrained), ("trained", kept[0].model))):
+        colour = (LIGHT_BLUE, BLUE)[row]
+        picture.rect(WIDTH - 210 + 100 * row, 38, 12, 12, fill=colour)
+        picture.text(WIDTH - 192 + 100 * row, 48, label, size=12, fill=FAINT)
+        for length in range(1, example.LONGEST + 1):
+            right = [int(model(w).argmax().item()) == answer for w, answer in tests if len(w) == length]
+            height = 140 * sum(right) / max(len(right), 1)
+            picture.rect(20 + 54 * (length - 1) + 22 * row, 212 - height, 20, height, fill=colour)
+    for length in range(1, example.LONGEST + 1):
+        picture.text(42 + 54 * (length - 1), 232, str(length), anchor="middle", size=12, fill=FAINT)
+    return picture
+
+
 DRAWN_BY: dict[str, Callable[[ModuleType, list[Any]], Picture]] = {
     function.__name__: function
     for function in (
@@ -361,11 +427,14 @@ DRAWN_BY: dict[str, Callable[[ModuleType, list[Any]], Picture]] = {
         early_exit,
         gpt_names,
         growing_network,
+        many_machines,
         message_passing,
         reading_sentences,
         reinforce,
+        served_reviews,
         shift_reduce,
         tree_lstm,
         vae,
+        watched_reader,
     )
 }

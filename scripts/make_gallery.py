@@ -41,7 +41,7 @@ def run(name: str) -> tuple[str, str]:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         example.main()
-    return printed.getvalue(), f"{gallery_pictures.draw(example, name, kept)}\n"
+    return printed.getvalue(), f"{gallery_pictures.draw(example, name, kept).svg()}\n"
 
 
 def stale() -> list[str]:

@@ -200,7 +200,7 @@ def pictures() -> dict[str, str]:
         "python": badge("python", " | ".join(minors), BLUE),
         "licence": badge("licence", project["license"], GREEN),
     }
-    return {f"{name}.svg": f"{picture}\n" for name, picture in drawn.items()}
+    return {f"{name}.svg": f"{picture.svg()}\n" for name, picture in drawn.items()}
 
 
 def main() -> None:

@@ -287,6 +287,19 @@ def test_a_recursive_model_learns_what_the_same_model_in_pytorch_learns():
     assert abs(ours.accuracy - expected.accuracy) <= 5
 
 
+def test_the_model_of_a_step_says_what_more_ranks_bring():
+    scaling = load("scaling")
+    one = scaling.Machine(compute=0.01, n_bytes=1e6, bandwidth=1e9, latency=1e-5)
+    assert one.step(1) == one.compute
+    assert one.step(2) == pytest.approx(0.01 + 1e-3 + 2e-5)
+    ragged = scaling.replace(one, imbalance=0.1)
+    assert ragged.step(4096) > ragged.step(2) > one.step(2)
+    assert scaling.replace(one, cores=2).step(4) > 2 * one.compute
+    slow = scaling.replace(one, latency=1e-3)
+    assert scaling.last_paying(slow) < scaling.last_paying(scaling.replace(slow, compute=0.1)) <= 4096
+    assert scaling.imbalance_of(32, by_cost=True) < 0.1 * scaling.imbalance_of(32, by_cost=False)
+
+
 @pytest.mark.parametrize("number", range(7))
 def test_products_of_matrices_are_those_of_numpy(number):
     workload = workloads("gemm")[number]
@@ -637,5 +650,62 @@ def test_the_load_test_of_the_server_runs_and_loses_no_request():
     command = [sys.executable, BENCHMARKS / "serving.py", "--clients", "4", "--requests", "24", "--rounds", "1"]
     done = subprocess.run([*command, "--hostile", "70"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("one by one", "padding", "ragged", "0 lost", "hostile: 70 requests", "onnxruntime", "in the model"):
+    for text in (
+        "one by one",
+        "padding",
+        "ragged",
+        "; 0 lost",
+        "Hostile: 70 requests",
+        "GFLOP/s",
+        "onnxruntime",
+        "in the model",
+    ):
         assert text in done.stdout, text
+
+
+def test_every_op_and_every_layer_is_swept_or_says_why_not():
+    from extempo.core.op import REGISTRY
+
+    ops, layers = load("every_op_cases"), load("every_op_layers")
+    cases = [*ops.every_op(), *layers.every_layer()]
+    names = {case.name for case in cases}
+    assert len(names) == len(cases)
+    assert set(ops.INSIDE.values()) <= names
+    covered = {*names, *(name.partition(" over ")[0] for name in names), *ops.INSIDE, *ops.NOT_MEASURED}
+    defined = {name for name, op in REGISTRY.items() if op.__module__.startswith("extempo.")}
+    assert defined <= covered
+    assert {*ops.INSIDE, *ops.NOT_MEASURED} <= REGISTRY.keys()
+    modules = {
+        name for name, found in vars(ex.nn).items() if isinstance(found, type) and issubclass(found, ex.nn.Module)
+    }
+    assert {n for n in modules if not n.startswith("Lazy")} <= names | layers.LAYERS_NOT_MEASURED.keys()
+
+
+def test_the_sweep_measures_what_was_asked_for_and_prints_what_is_slow(capsys):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads, sweep = torch.get_num_threads(), load("every_op")
+    options = ["cumsum over ?", "Linear", "--size", "tiny", "--dtype", "float32,int64", "--layout", "permuted", "--all"]
+    try:
+        sweep.main(options)
+    finally:
+        torch.set_num_threads(n_threads)
+    printed = capsys.readouterr().out
+    assert "cumsum over 0 backward, float32, tiny, permuted" in printed
+    assert "cumsum over 1 forward, int64, tiny, permuted" in printed
+    assert "9 of 9 rows, 1 of them without a result in PyTorch" in printed  # a layer of whole numbers
+    with pytest.raises(SystemExit):
+        sweep.main(["no_such_op"])
+
+
+def test_the_report_of_the_sweep_has_the_worst_row_first_and_the_floor():
+    pytest.importorskip("torch", reason="names its version")
+    sweep, (case, *_) = load("every_op"), load("every_op_cases").every_op()
+    rows = [sweep.Row(case, "forward", "float32", size, "contiguous") for size in ("tiny", "middle", "large")]
+    found = [sweep.Measured(row, ours, 1e-6) for row, ours in zip(rows, (1.5e-6, 3e-6, 1e-7), strict=True)]
+    found[0].kernels = {"relu": 1}
+    text = sweep.section_of([*found, None], 4)
+    lines = [line for line in text.splitlines() if line.startswith(f"| {case.name} forward")]
+    assert [line.split(",")[2].strip() for line in lines] == ["middle", "tiny"]
+    assert "relu 1" in lines[1]
+    assert "FAIL" in text
+    assert "pass" in sweep.section_of([found[2]], 1)

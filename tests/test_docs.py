@@ -35,9 +35,14 @@ GUIDES = [
         "exporting",
         "shipping",
         "inspecting",
+        "stepping",
+        "blaming",
         "metrics",
         "comparing",
+        "debugging",
+        "studio",
         "from_pytorch",
+        "course",
     )
 ]
 _NEXT_BLOCK = "\x1e"
@@ -79,7 +84,8 @@ def paste(code: list[Block]) -> Run:
         command = [sys.executable, script.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         assert done.returncode == 0, done.stderr
-        made = {path.name: path.read_text() for path in script.parent.glob("*.json")}
+        left = [path for path in script.parent.iterdir() if path.suffix in (".json", ".svg")]
+        made = {path.name: path.read_text().replace(str(script), script.name) for path in left}
     printed = done.stdout.replace(str(script), script.name)
     return Run(list(zip(code, printed.split(f"{_NEXT_BLOCK}\n"), strict=True)), made)
 
@@ -192,6 +198,10 @@ def test_the_first_steps_run_as_pasted_and_show_what_they_print():
     assert run("docs/first_steps.md").printed.endswith("True\n")
 
 
+def test_the_page_on_many_machines_runs_as_pasted():
+    assert run("docs/distributed.md").printed == "7.0\n"
+
+
 def test_the_page_on_batching_runs_as_pasted_and_shows_what_it_prints():
     out = run("docs/batching.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
@@ -233,8 +243,38 @@ def test_the_page_on_comparing_runs_as_pasted():
 
 def test_the_page_on_looking_inside_runs_as_pasted_and_shows_what_it_prints():
     out = run("docs/inspecting.md").printed
-    assert "graph(" in out
+    assert "embed, cell x 10" in out
     assert "█▃▁" in out
+
+
+def test_the_page_on_stepping_runs_as_pasted_and_shows_what_it_prints():
+    out = run("docs/stepping.md").printed
+    assert out.count("(Pdb)") == 7
+    assert "every bit as recorded" in out
+
+
+def test_the_four_hunts_run_as_pasted_and_draw_the_pictures_of_the_page():
+    drawn = {name: text for name, text in run("docs/debugging.md").files.items() if name.endswith(".svg")}
+    shown = {path.name: path.read_text() for path in (ROOT / "docs" / "pictures" / "debugging").glob("*.svg")}
+    assert drawn.keys() == shown.keys(), "run python -m scripts.make_debugging_pictures"
+    without_times = ("reader.svg", "deaf.svg")
+    assert [drawn[name] for name in without_times] == [shown[name] for name in without_times]
+
+
+def test_the_page_on_blame_runs_as_pasted_and_shows_what_it_prints():
+    assert "of 40 iterations" in run("docs/blaming.md").printed
+
+
+@pytest.mark.skipif(native() is None, reason="its numbers of calls are those of plans")
+def test_the_page_on_profiling_runs_as_pasted_and_shows_what_it_prints():
+    ran = run("docs/profiling.md")
+    assert "train.py:14 h, _ = self.attention" in ran.printed
+    assert "by the clock" in ran.printed
+    assert json.loads(ran.files["trace.json"])["traceEvents"]
+
+
+def test_the_page_on_the_course_runs_as_pasted_and_shows_what_it_prints():
+    assert "False n == 2" in run("docs/course.md").printed
 
 
 def test_what_needs_no_pytorch_on_the_page_for_its_users_runs():

@@ -18,11 +18,14 @@ LEARNED = {
     "early_exit": (r"right for (\d+) of 200 sequences, after (\d+) of[^;]*?in (\d+) of them", [180, -40, 200]),
     "gpt_names": (r"(\d+) of 100 new names", [80]),
     "growing_network": (r"accuracy ([\d.]+)% on 400 new points, with (\d+) parameters", [90, 22]),
+    "many_machines": (r"right for (\d+) of 200 new trees", [160]),
     "message_passing": (r"right for ([\d.]+)% of the nodes", [90]),
     "reading_sentences": (r"right for (\d+) of 200 new sentences", [180]),
     "reinforce": (r"catches (\d+)% of 200 new balls", [80]),
+    "served_reviews": (r"right for (\d+) of 200 new reviews", [180]),
     "shift_reduce": (r"(\d+) of 200 held-out expressions are parsed right", [180]),
     "tree_lstm": (r"off by ([\d.]+) on average", [-2.0]),
+    "watched_reader": (r"right for (\d+) of 200 new sequences", [180]),
     "vae": (r"come back within ([\d.]+) on average[^;]*;\n(\d+) of 100 made pictures are discs", [-0.03, 80]),
 }
 

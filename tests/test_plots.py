@@ -28,7 +28,7 @@ def test_a_step_of_every_workload_has_a_bar_for_extempo_and_one_for_pytorch(plot
 
 
 def test_a_bar_is_as_long_as_its_number_says(plots):
-    picture = str(plots.bars("both", [plots.Bar("a", 2.0, "2 ms", "#111"), plots.Bar("b", 1.0, "1 ms", "#222")]))
+    picture = plots.bars("both", [plots.Bar("a", 2.0, "2 ms", "#111"), plots.Bar("b", 1.0, "1 ms", "#222")]).svg()
     first, second = (float(width) for width in re.findall(r'<rect x="200" y="\d+" width="([\d.]+)"', picture))
     assert first == 2 * second
 

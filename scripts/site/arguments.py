@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SENTENCES = Path(__file__).parent / "sentences"
-FILES = ["ops", "running", "nn", "optim", "data", "distributions", "tools"]  # in this order
+FILES = ["ops", "running", "nn", "optim", "data", "distributed", "distributions", "tools"]  # in this order
 
 
 class Unexplained(LookupError):

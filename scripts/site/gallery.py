@@ -17,6 +17,7 @@ GUIDES = {  # what an example uses: the guide to it
     "ex.batch(": "[One sample at a time, at batch speed](../batching.md)",
     "ex.compile": "[Dynamic graphs, run as plans](../compiling.md)",
     "ex.program(": "[A model without its class](../exporting.md)",
+    "ex.studio(": "[Watch it think](../studio.md)",
     "ex.ragged(": "[Ragged tensors](../ragged.md)",
     "Trainer(": "[Training](../training.md)",
     "metrics": "[Metrics](../metrics.md)",

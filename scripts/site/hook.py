@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-GENERATORS = ["repository", "reference", "gallery", "torch_names", "plots", "notebooks"]
+GENERATORS = ["repository", "reference", "gallery", "torch_names", "plots", "notebooks", "course"]
 LAST = "source"  # makes a page of every file that the others link to
 
 _generated: dict[str, str | bytes] = {}

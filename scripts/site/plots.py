@@ -101,6 +101,6 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
         text.append(f"## {title}\n")
         for name, rows in drawn.items():
             path = f"plots/{re.sub(r'[^a-z0-9]+', '_', f'{title} {name}'.lower())}.svg"
-            yield path, str(bars(name, rows)).encode()
+            yield path, bars(name, rows).svg().encode()
             text.append(f"![{title}: {name}]({path})\n")
     yield "plots.md", "\n".join(text)

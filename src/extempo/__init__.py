@@ -72,11 +72,13 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         cpu,
         cuda,
         data,
+        distributed,
         distributions,
         func,
         inspect,
         linalg,
         masked,
+        memory,
         metrics,
         mps,
         nested,
@@ -100,7 +102,12 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .exporting.files import load_program
     from .exporting.onnx_import.module import from_onnx
     from .func import vmap
+    from .inspect.breakpoints import breakpoint
+    from .inspect.explaining import explain
+    from .inspect.recording import record
+    from .inspect.watching import watch
     from .nested import jagged, nested_tensor
+    from .profiling.api import profile
     from .ragged_tensors.creation import ragged, ragged_from_values
     from .ragged_tensors.padding import ragged_from_padded
     from .ragged_tensors.tensor import RaggedTensor
@@ -112,6 +119,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         hann_window,
         kaiser_window,
     )
+    from .studio_server.api import studio
 
 newaxis = None
 
@@ -132,6 +140,7 @@ __all__ = [
     "bfloat16",
     "blackman_window",
     "bool",
+    "breakpoint",
     "cdouble",
     "cell",
     "cfloat",
@@ -146,6 +155,7 @@ __all__ = [
     "cuda",
     "data",
     "device",
+    "distributed",
     "distributions",
     "double",
     "dtype",
@@ -153,6 +163,7 @@ __all__ = [
     "eager",
     "enable_grad",
     "errors",
+    "explain",
     "finfo",
     "float",
     "float16",
@@ -185,6 +196,7 @@ __all__ = [
     "long",
     "map",
     "masked",
+    "memory",
     "metrics",
     "mps",
     "nan",
@@ -196,11 +208,13 @@ __all__ = [
     "ops",
     "optim",
     "pi",
+    "profile",
     "program",
     "ragged",
     "ragged_from_padded",
     "ragged_from_values",
     "random",
+    "record",
     "save",
     "scan",
     "serialization",
@@ -210,12 +224,14 @@ __all__ = [
     "short",
     "signal",
     "special",
+    "studio",
     "testing",
     "train",
     "uint8",
     "utils",
     "version",
     "vmap",
+    "watch",
     "while_loop",
     "xpu",
 ]
@@ -233,9 +249,11 @@ _HOMES = {
     "bartlett_window": "signal.older_windows",
     "batch": "batching.api",
     "blackman_window": "signal.older_windows",
+    "breakpoint": "inspect.breakpoints",
     "cell": "batching.cells",
     "compare": "comparing.calling",
     "cond": "exporting.control_flow",
+    "explain": "inspect.explaining",
     "from_onnx": "exporting.onnx_import.module",
     "get_autocast_dtype": "amp",
     "hamming_window": "signal.older_windows",
@@ -247,13 +265,17 @@ _HOMES = {
     "load_program": "exporting.files",
     "map": "exporting.control_flow",
     "nested_tensor": "nested",
+    "profile": "profiling.api",
     "program": "exporting.building",
     "ragged": "ragged_tensors.creation",
     "ragged_from_padded": "ragged_tensors.padding",
     "ragged_from_values": "ragged_tensors.creation",
+    "record": "inspect.recording",
     "save": "serialization",
     "scan": "exporting.control_flow",
+    "studio": "studio_server.api",
     "vmap": "func",
+    "watch": "inspect.watching",
     "while_loop": "exporting.control_flow",
 }
 
