@@ -35,6 +35,7 @@ TIMED = [
 OWN_TABLES = {  # name: module
     "per_sample": "per_sample",
     "ragged_attention": "ragged_attention",
+    "programs": "programs",
     "inference": "inference",
     "serving": "serving",
     "lengths": "lengths",

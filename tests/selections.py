@@ -56,6 +56,7 @@ SLOW = frozenset(
         "tracing/static/test_sym_numbers.py",
         "tracing/static/test_tracer.py",
         "tracing/test_odd_moves.py::test_an_odd_move",
+        "test_benchmarks.py::test_a_program_that_people_write_computes_compiled_what_it_computes_eagerly_and_in_pytorch",
         # A browser, and whole programs beside it.
         "studio_server/page/test_page.py",
         # Every text compiled twice.

@@ -118,6 +118,34 @@ def test_exported_programs_give_what_the_same_models_give_in_pytorch(name):
         ex.set_num_threads(n_ours)
 
 
+USER_PROGRAMS = re.findall(r"^    \w+\.(\w+): \d+,$", (BENCHMARKS / "programs.py").read_text(), re.M)
+
+
+@pytest.mark.parametrize("name", USER_PROGRAMS)
+def test_a_program_that_people_write_computes_compiled_what_it_computes_eagerly_and_in_pytorch(name):
+    (workload,) = [w for w in workloads("programs") if w.name == name]
+    n_steps = 2 if name == "resnet18" else 4
+    eager, compiled = workload.peers["extempo"](), workload.peers["extempo compiled"]()
+    losses = [eager(i % 2) for i in range(n_steps)]
+    assert [compiled(i % 2) for i in range(n_steps)] == losses
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads = torch.get_num_threads()
+    reference = workload.peers["torch"]()
+    expected = [reference(i % 2) for i in range(n_steps)]
+    torch.set_num_threads(n_threads)
+    np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_the_row_of_a_program_that_people_write_has_a_floor_eager_and_compiled():
+    programs = load("programs")
+    measured = programs.WORKLOADS[0]
+    results = [result("extempo", [3.0]), result("extempo compiled", [1.0], losses=[2.0]), result("torch", [2.0])]
+    results.append(result("torch.compile", error="failed"))
+    times = ["2.000", "3.000", "1.000", "-"]
+    verdicts = ["1.50", "1.00 FAIL", "0.50", "1.00 pass"]
+    assert programs.row(measured, results) == [measured.name, *times, *verdicts, "extempo compiled: LOSS DIFFERS"]
+
+
 def test_the_row_of_a_program_has_its_floors():
     inference = load("inference")
     (measured,) = [w for w in inference.WORKLOADS if w.name == "mlp 1"]
