@@ -20,18 +20,27 @@ from pathlib import Path
 from typing import Any
 
 from worker import library_of
-from workload import Workload
+from workload import THREADS, Workload
 
 ANSWER_WITHIN_S = 300
 COMPILED = "extempo compiled"  # the peer whose recorded ops are counted
 TOLERANCE = 2e-3  # of losses, relative to the larger of 1 and the loss: float32 and some steps of training
 
-ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM_CPU_THREADS"), "1"),
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
+THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM_CPU_THREADS", THREADS)
+
+
+def with_threads(count: int) -> dict[str, str]:
+    """Variables of the environment that let every library have so many threads."""
+    many = "true" if count > 1 else "false"
+    return {
+        **dict.fromkeys(THREAD_COUNTS, str(count)),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={many} intra_op_parallelism_threads={count}",
+    }
+
+
+ONE_THREAD = with_threads(1)
 
 
 @dataclass
@@ -67,27 +76,30 @@ def interpreter_of(peer: str) -> str:
     return os.environ.get("EXTEMPO_BENCH_PYTHON_" + library_of(peer).upper(), sys.executable)
 
 
-def environment(cache: str) -> dict[str, str]:
-    """One thread everywhere; compilers find empty caches, so that warm-up is what a first run costs."""
+def environment(cache: str, threads: int) -> dict[str, str]:
+    """As many threads everywhere; compilers find empty caches, so that warm-up is what a first run costs."""
     names = ("EXTEMPO_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME")
-    return {**os.environ, **ONE_THREAD, **{name: f"{cache}/{name.lower()}" for name in names}}
+    return {**os.environ, **with_threads(threads), **{name: f"{cache}/{name.lower()}" for name in names}}
 
 
 class PeerProcess:
     """A worker and the pipe to it. After an error it answers nothing but that error.
 
-    Compilers keep their files in `cache`; without one they begin with nothing.
+    Compilers keep their files in `cache`; without one they begin with nothing. `name`: what the peer is called in
+    results, if one runs twice.
     """
 
-    def __init__(self, module: str, peer: str, cache: str | None = None) -> None:
-        self.peer = peer
+    def __init__(
+        self, module: str, peer: str, cache: str | None = None, threads: int = 1, name: str | None = None
+    ) -> None:
+        self.peer = name or peer
         self.error = ""
         self._process: subprocess.Popen[str] | None = None
         self._folder = tempfile.TemporaryDirectory()
         self._messages = Path(self._folder.name, "messages")
         command = [interpreter_of(peer), str(Path(__file__).with_name("worker.py")), module, peer]
         pipe = subprocess.PIPE
-        variables = environment(cache or self._folder.name)
+        variables = environment(cache or self._folder.name, threads)
         self.began = time.monotonic()
         try:
             with self._messages.open("w") as messages:

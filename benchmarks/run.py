@@ -2,6 +2,7 @@
 
     python benchmarks/run.py                            everything, with every peer that is installed
     python benchmarks/run.py mlp_small --peers torch    one workload beside PyTorch, in seconds
+    python benchmarks/run.py --threads 2                the timed workloads with two threads each, beside one
     python benchmarks/run.py --write                    put the tables into docs/performance.md, too
 
 docs/performance.md says what is measured and how to read it.
@@ -14,6 +15,7 @@ import importlib
 import os
 
 import report
+import threads
 from interleave import ONE_THREAD, Result, measure, started
 from workload import Workload
 
@@ -87,12 +89,20 @@ def run(names: list[str], wanted: str | None, rounds: int, write: bool) -> None:
             report.write("summary", text)
 
 
+def run_with_threads(names: list[str], rounds: int, count: int, write: bool) -> None:
+    text = threads.section([name for name in names if name in TIMED], rounds, count)
+    print(text, flush=True)
+    if write:
+        report.write("threads", text)
+
+
 def main(arguments: list[str] | None = None) -> None:
     names = [*TIMED, *OWN_TABLES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workload", nargs="*", help=f"{', '.join(names)}; without any, all of them")
     parser.add_argument("--peers", help='comma-separated; "torch" is PyTorch eager, "jax" all that begins with jax')
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=1, help="of each library, in the timed workloads")
     parser.add_argument("--write", action="store_true", help="replace the tables in docs/performance.md, too")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.workload if name not in names]
@@ -100,6 +110,9 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"there is no workload {unknown[0]}; choose from {', '.join(names)}")
     if given.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {given.rounds}")
+    if given.threads > 1:
+        run_with_threads(given.workload or TIMED, given.rounds, given.threads, given.write)
+        return
     os.environ.update(ONE_THREAD)  # for what is measured in this process; NumPy is not loaded yet
     run(given.workload or names, given.peers, given.rounds, given.write)
 

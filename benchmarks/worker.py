@@ -1,4 +1,4 @@
-"""One peer in one process, on one core: builds workloads and times blocks of their steps, as the driver asks.
+"""One peer in one process, on a core for each thread: builds workloads and times blocks of their steps, when asked.
 
     python benchmarks/worker.py MODULE PEER
 
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workload import Step, Workload
+from workload import Step, Workload, n_threads
 
 
 def library_of(peer: str) -> str:
@@ -43,6 +43,14 @@ def stay_on_one_core() -> None:
     if sys.platform == "linux":
         core = os.environ.get("EXTEMPO_BENCH_CORE", str(max(os.sched_getaffinity(0))))
         os.sched_setaffinity(0, {int(core)})
+
+
+def stay_on_cores() -> None:
+    """As many cores as there are threads, the same for all peers."""
+    if n_threads() == 1:
+        stay_on_one_core()
+    elif sys.platform == "linux":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-n_threads() :])
 
 
 def version_of(library: str) -> str:
@@ -199,7 +207,7 @@ def main() -> None:
     module, peer = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    stay_on_one_core()
+    stay_on_cores()
     answer = answers({workload.name: workload for workload in importlib.import_module(module).WORKLOADS}, peer)
     for line in sys.stdin:
         try:

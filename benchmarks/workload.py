@@ -10,6 +10,7 @@ peer itself; so a library is imported by its name, when its process builds a wor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 LEARNING_RATE = 1e-3
+THREADS = "EXTEMPO_BENCH_THREADS"  # in the environment: how many each library has, 1 if it says nothing
 
 Step = Callable[[int], float]
 Library = Callable[[], Any]
@@ -54,15 +56,19 @@ class Workload:
     warm_up: int = 4  # blocks that are run before anything is timed
 
 
+def n_threads() -> int:
+    return int(os.environ.get(THREADS, "1"))
+
+
 def extempo() -> Any:
     library = import_module("extempo")
-    library.set_num_threads(1)
+    library.set_num_threads(n_threads())
     return library
 
 
 def torch() -> Any:
     library = import_module("torch")
-    library.set_num_threads(1)
+    library.set_num_threads(n_threads())
     return library
 
 

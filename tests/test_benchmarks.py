@@ -118,6 +118,24 @@ def test_exported_programs_give_what_the_same_models_give_in_pytorch(name):
         ex.set_num_threads(n_ours)
 
 
+def test_rows_with_threads_stand_beside_one_thread_and_pytorch():
+    threads = load("threads")
+    (measured,) = workloads("tree_lstm")
+    results = [result("extempo batch", [2.0]), result("extempo batch with one thread", [4.0]), result("torch", [1.0])]
+    (row,) = threads.rows_of(measured, results)
+    assert row[2:] == ["2.000", "4.000", "1.000", "0.50", "1.05 pass", "2.00", "1.00 FAIL", ""]
+    results[2].error = "not installed"
+    (row,) = threads.rows_of(measured, results)
+    assert row[-1] == "torch: not installed"
+
+
+def test_it_is_said_when_cores_are_not_free():
+    what_is_missing = load("threads").what_is_missing
+    assert what_is_missing(2, 0.1, 2) == ""
+    assert "too few cores (1 for 2 threads)" in what_is_missing(2, 0.1, 1)
+    assert "not free (load 1.4 of 2)" in what_is_missing(2, 1.4, 2)
+
+
 USER_PROGRAMS = re.findall(r"^    \w+\.(\w+): \d+,$", (BENCHMARKS / "programs.py").read_text(), re.M)
 
 
