@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Decomposed, Refuse, Rng, Sample
+from ..core.op import Decomposed, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, dtype, int32
@@ -102,6 +102,7 @@ class Cholesky(OfMatrix):
     """L with A = L @ L.T for symmetric A, and info."""
 
     saves = ("y",)
+    lower = Routine("cholesky")
 
     @staticmethod
     def infer(a: TensorType, *, check_errors: bool) -> tuple[TensorType, TensorType]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..backends.numpy import factorization
-from ..core.op import Decomposed, Op, Refuse, Rng, Sample
+from ..core.op import Decomposed, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
@@ -130,6 +130,7 @@ class Mirrored(OfMatrix):
 
     saves = ("",)
     quiet = True
+    lower = Routine("mirrored")
     samples = Refuse("along changes that are not symmetric its gradient is not the limit of differences, on purpose")
     infer = staticmethod(lambda a, *, upper: a)
     vjp = staticmethod(lambda g, y, a, *, upper: (g,))
@@ -234,6 +235,7 @@ class SolveTriangular(MatrixOp):
     """X with A X = B, for A of which only one triangle is read."""
 
     saves = ("y a", "a")
+    lower = Routine("solve_triangular")
 
     @staticmethod
     def infer(a: TensorType, b: TensorType, *, upper: bool, unitriangular: bool) -> TensorType:

@@ -23,4 +23,5 @@ from . import (  # noqa: F401 - each registers its own
     segments,
     selecting,
     standardize,
+    triangles,
 )
