@@ -65,6 +65,7 @@ COMMON = (
 )
 META = (*COMMON, "n_phases", "contiguous", "has_bias", "bias_unit", "bias_panel", "bias_column")
 CONTEXT = ("buffers", "meta", "phase")
+PACKED_STEPS = 64  # at once: what all columns write stays in the nearest cache
 SOURCE, WEIGHT, BIAS, RESULT, SCRATCH = range(5)
 
 
@@ -186,9 +187,9 @@ def _write_pack_panel(module: IRModule, shape: Shape) -> None:
     args = {"panel": ptr, "weight": ptr, "steps": ptr, "n_steps": i64, "column": i64, "n_columns": i64}
     with module.function("pack_panel", void, internal=True, **args) as b:
         panel, steps = b.pointer(b.arg("panel"), shape.element), b.pointer(b.arg("steps"), i32)
-        with b.loop(0, b.arg("n_columns")) as j:
+        with b.loop(0, b.arg("n_steps"), PACKED_STEPS) as first, b.loop(0, b.arg("n_columns")) as j:
             weight, target = b.pointer(b.arg("weight"), shape.element) + j * b.arg("column"), panel + j
-            with b.loop(0, b.arg("n_steps")) as k:
+            with b.loop(first, b.smaller(first + PACKED_STEPS, b.arg("n_steps"))) as k:
                 target[k * shape.columns] = weight[offset(steps, k)]
 
 
@@ -202,7 +203,8 @@ def _write_pack(module: IRModule, shape: Shape) -> None:
         with b.loop(0, meta["n_units"]) as u, b.loop(0, meta["n_panels"]) as p:
             n = place.columns_left(u, p)
             n_bytes = (n_steps + 1) * (shape.columns * shape.element.nbytes)
-            fill_zeros(b, panel.value, n_bytes)
+            n_cleared = b.select(n == shape.columns, shape.columns * shape.element.nbytes, n_bytes)
+            fill_zeros(b, panel.value, n_cleared)
             biases = b.pointer(panel.value, shape.element)
             with b.if_(meta["has_bias"] != 0):
                 bias = place.operand(BIAS) + place.index("bias", u, p)

@@ -14,7 +14,7 @@ from .conv_tiles import N_AXES, TABLES
 Three = tuple[int, int, int]
 Array = np.ndarray[Any, Any]
 # A tile is used up when it has this many rows to work on, so smaller images share tiles, and bands are no smaller.
-_ROWS_WANTED = 48
+_ROWS_WANTED = 96
 # Copies that stay in the second-level cache.
 _COPY_BYTES = 1 << 18
 # What a thread should at least have to do, in multiplications.
