@@ -185,12 +185,25 @@ class Item:
 def _write_pack_panel(module: IRModule, shape: Shape) -> None:
     """For each step the weights of the columns."""
     args = {"panel": ptr, "weight": ptr, "steps": ptr, "n_steps": i64, "column": i64, "n_columns": i64}
+    lanes = shape.lanes
     with module.function("pack_panel", void, internal=True, **args) as b:
-        panel, steps = b.pointer(b.arg("panel"), shape.element), b.pointer(b.arg("steps"), i32)
-        with b.loop(0, b.arg("n_steps"), PACKED_STEPS) as first, b.loop(0, b.arg("n_columns")) as j:
-            weight, target = b.pointer(b.arg("weight"), shape.element) + j * b.arg("column"), panel + j
-            with b.loop(first, b.smaller(first + PACKED_STEPS, b.arg("n_steps"))) as k:
-                target[k * shape.columns] = weight[offset(steps, k)]
+        panel, weight = (b.pointer(b.arg(name), shape.element) for name in ("panel", "weight"))
+        steps, n_steps, column = b.pointer(b.arg("steps"), i32), b.arg("n_steps"), b.arg("column")
+        n_in_order = b.var(i64, 0)
+        with b.loop(0, n_steps) as k:
+            n_in_order.set(n_in_order.value + b.cast("zext", offset(steps, k) == offset(steps, 0) + k, i64))
+        is_in_order = (n_in_order.value == n_steps) & (b.arg("n_columns") == shape.columns)
+        n_whole = b.select(is_in_order, n_steps & -lanes, 0)
+        first = weight + offset(steps, 0)
+        with b.loop(0, n_whole, lanes) as k:
+            for v in range(0, shape.columns, lanes):
+                block = [(first + column * (v + lane)).vector(k, lanes) for lane in range(lanes)]
+                for row, values in enumerate(transposed(b, block)):
+                    (panel + v).set_vector((k + row) * shape.columns, values)
+        with b.loop(n_whole, n_steps, PACKED_STEPS) as start, b.loop(0, b.arg("n_columns")) as j:
+            own, target = weight + j * column, panel + j
+            with b.loop(start, b.smaller(start + PACKED_STEPS, n_steps)) as k:
+                target[k * shape.columns] = own[offset(steps, k)]
 
 
 def _write_pack(module: IRModule, shape: Shape) -> None:
