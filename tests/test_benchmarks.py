@@ -471,7 +471,7 @@ def test_writing_replaces_what_stands_between_the_markers_and_nothing_else(tmp_p
 
 def test_the_page_has_a_place_for_every_table():
     names = re.findall(r"^<!-- (?!end of)(\w+) -->$", (ROOT / "docs" / "performance.md").read_text(), re.M)
-    assert names == ["summary", *TIMED, *load("run").OWN_TABLES]
+    assert names == ["summary", *TIMED, *load("run").OWN_TABLES, "threads"]
 
 
 def test_the_first_step_from_which_we_are_ahead_to_the_end():
